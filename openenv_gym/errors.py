@@ -1,0 +1,310 @@
+"""Every exception that this library raises on purpose.
+
+::
+
+    OpenEnvGymError
+    ├── ConfigurationError (ValueError)         what the caller asked for cannot be had
+    │   ├── InvalidOptionError                  a keyword of `make` or of the server
+    │   ├── UnknownEnvironmentError             no such environment here
+    │   ├── ManifestError                       an `openenv.yaml` that does not hold
+    │   └── SpaceError                          a model or space that cannot be mapped or carried
+    ├── EncodeError (TypeError)                 a value that cannot be sent
+    ├── InvalidActionError (ValueError)         an action that the environment does not take
+    ├── ResetNeededError (gymnasium.error.ResetNeeded)
+    ├── EnvironmentFailedError                  the environment's own exception, from afar
+    ├── ProtocolError                           the peer broke the protocol
+    │   ├── DecodeError
+    │   ├── FrameTooLargeError
+    │   ├── NotAnOpenEnvServerError
+    │   └── VersionMismatchError
+    ├── TransportError (ConnectionError)
+    │   ├── ServerUnreachableError
+    │   ├── ConnectionLostError
+    │   └── AddressInUseError
+    ├── DeadlineExceededError (TimeoutError)
+    ├── SessionError
+    │   ├── CapacityError
+    │   ├── CancelledError
+    │   ├── ForkedSessionError
+    │   ├── SessionClosedError (gymnasium.error.ClosedEnvironmentError)
+    │   ├── SessionLostError
+    │   └── UnauthorizedError
+    └── ProviderError
+        └── ServerStartError
+
+An exception carries data; the text is put together in ``__str__``. ``code`` names the class on
+the wire (``docs/protocol.md``, section *Errors*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import gymnasium.error
+
+
+__all__ = [
+    "AddressInUseError",
+    "CancelledError",
+    "CapacityError",
+    "ConfigurationError",
+    "ConnectionLostError",
+    "DeadlineExceededError",
+    "DecodeError",
+    "EncodeError",
+    "EnvironmentFailedError",
+    "ForkedSessionError",
+    "FrameTooLargeError",
+    "InvalidActionError",
+    "InvalidOptionError",
+    "ManifestError",
+    "NotAnOpenEnvServerError",
+    "OpenEnvGymError",
+    "ProtocolError",
+    "ProviderError",
+    "ResetNeededError",
+    "ServerStartError",
+    "ServerUnreachableError",
+    "SessionClosedError",
+    "SessionError",
+    "SessionLostError",
+    "SpaceError",
+    "TransportError",
+    "UnauthorizedError",
+    "UnknownEnvironmentError",
+    "VersionMismatchError",
+]
+
+
+class OpenEnvGymError(Exception):
+    """Base of every exception that this library raises on purpose.
+
+    Args:
+        message: What was wrong and what was expected.
+        field: The argument, option or message field that was wrong.
+        hint: What to do about it.
+        data: Further facts, plain data only (they cross the wire).
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str | None = None,
+        hint: str | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.hint = hint
+        self.data: dict[str, Any] = dict(data or {})
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.field, self.hint, self.data)
+
+
+def _rebuild(
+    cls: type[OpenEnvGymError],
+    message: str,
+    field: str | None,
+    hint: str | None,
+    data: dict[str, Any],
+) -> OpenEnvGymError:
+    return cls(message, field=field, hint=hint, data=data)
+
+
+class ConfigurationError(OpenEnvGymError, ValueError):
+    """What the caller asked for cannot be had."""
+
+    code = "invalid_configuration"
+
+
+class InvalidOptionError(ConfigurationError):
+    """A keyword argument has a value that is not taken; ``field`` names it."""
+
+    code = "invalid_option"
+
+
+class UnknownEnvironmentError(ConfigurationError):
+    """No environment of that name is known here."""
+
+    code = "unknown_environment"
+
+
+class ManifestError(ConfigurationError):
+    """An ``openenv.yaml`` is missing or does not hold."""
+
+    code = "invalid_manifest"
+
+
+class SpaceError(ConfigurationError):
+    """A model or a space that cannot be mapped or carried; ``field`` is its path."""
+
+    code = "invalid_space"
+
+
+class EncodeError(OpenEnvGymError, TypeError):
+    """A value cannot be sent; ``field`` is its path inside the message."""
+
+    code = "encode_failed"
+
+
+class InvalidActionError(OpenEnvGymError, ValueError):
+    """The environment does not take this action."""
+
+    code = "invalid_action"
+
+
+class ResetNeededError(OpenEnvGymError, gymnasium.error.ResetNeeded):
+    """``step`` or ``render`` was called before ``reset``."""
+
+    code = "reset_needed"
+
+
+class EnvironmentFailedError(OpenEnvGymError):
+    """The environment raised an exception of its own.
+
+    ``type_name`` is the exception's class there. Where that class is a builtin or one of
+    Gymnasium's, the exception raised here is an instance of it too, so that ``except ValueError``
+    keeps working when an environment moves away (see :func:`environment_failed`).
+    """
+
+    code = "environment_failed"
+
+    @property
+    def type_name(self) -> str:
+        """Name of the exception's class where it was raised."""
+        return str(self.data.get("type", "Exception"))
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ProtocolError(OpenEnvGymError):
+    """The peer broke the protocol."""
+
+    code = "protocol_error"
+
+
+class DecodeError(ProtocolError):
+    """Bytes that are not a message of the protocol."""
+
+    code = "decode_failed"
+
+
+class FrameTooLargeError(ProtocolError):
+    """A frame exceeds the limit of its receiver."""
+
+    code = "frame_too_large"
+
+
+class NotAnOpenEnvServerError(ProtocolError):
+    """Something answers at the address, but not this protocol."""
+
+    code = "not_an_openenv_server"
+
+
+class VersionMismatchError(ProtocolError):
+    """Client and server speak different major versions of the protocol."""
+
+    code = "version_mismatch"
+
+
+class TransportError(OpenEnvGymError, ConnectionError):
+    """Bytes cannot be moved to or from the peer."""
+
+    code = "transport_error"
+
+
+class ServerUnreachableError(TransportError):
+    """Nothing answers at the address."""
+
+    code = "server_unreachable"
+
+
+class ConnectionLostError(TransportError):
+    """The connection broke, and the session could not be taken up again."""
+
+    code = "connection_lost"
+
+
+class AddressInUseError(TransportError):
+    """The address to listen on is taken."""
+
+    code = "address_in_use"
+
+
+class DeadlineExceededError(OpenEnvGymError, TimeoutError):
+    """An answer did not come in time."""
+
+    code = "deadline_exceeded"
+
+
+class SessionError(OpenEnvGymError):
+    """The session cannot do what was asked."""
+
+    code = "session_error"
+
+
+class CapacityError(SessionError):
+    """The server holds as many sessions as it may."""
+
+    code = "at_capacity"
+
+
+class CancelledError(SessionError):
+    """The request was cancelled before it ran."""
+
+    code = "cancelled"
+
+
+class ForkedSessionError(SessionError):
+    """A forked child reached for its parent's session."""
+
+    code = "forked_session"
+
+
+class SessionClosedError(SessionError, gymnasium.error.ClosedEnvironmentError):
+    """The environment was closed before."""
+
+    code = "session_closed"
+
+
+class SessionLostError(SessionError):
+    """The server no longer knows the session: it ended, expired or was fenced."""
+
+    code = "session_lost"
+
+
+class UnauthorizedError(SessionError):
+    """The server wants a token, or another one."""
+
+    code = "unauthorized"
+
+
+class ProviderError(OpenEnvGymError):
+    """A server could not be started, watched or stopped."""
+
+    code = "provider_error"
+
+
+class ServerStartError(ProviderError):
+    """A server ended or stayed silent while it was starting; ``log`` holds its last lines."""
+
+    code = "server_start_failed"
+
+    @property
+    def log(self) -> str:
+        """Last lines that the server wrote."""
+        return str(self.data.get("log", ""))
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}\nLast lines of the server:\n{self.log}" if self.log else text

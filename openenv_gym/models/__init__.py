@@ -1,0 +1,6 @@
+"""Typed data that environments, servers and clients exchange; knows neither spaces nor the wire."""
+
+from openenv_gym.models.types import Action, Observation, State, StepResult
+
+
+__all__ = ["Action", "Observation", "State", "StepResult"]
