@@ -24,6 +24,7 @@
     ├── DeadlineExceededError (TimeoutError)
     ├── SessionError
     │   ├── CapacityError
+    │   ├── ServerDrainingError
     │   ├── CancelledError
     │   ├── ForkedSessionError
     │   ├── SessionClosedError (gymnasium.error.ClosedEnvironmentError)
@@ -64,6 +65,7 @@ __all__ = [
     "ProtocolError",
     "ProviderError",
     "ResetNeededError",
+    "ServerDrainingError",
     "ServerStartError",
     "ServerUnreachableError",
     "SessionClosedError",
@@ -173,7 +175,7 @@ class EnvironmentFailedError(OpenEnvGymError):
 
     ``type_name`` is the exception's class there. Where that class is a builtin or one of
     Gymnasium's, the exception raised here is an instance of it too, so that ``except ValueError``
-    keeps working when an environment moves away (see :func:`environment_failed`).
+    keeps working when an environment moves away.
     """
 
     code = "environment_failed"
@@ -257,6 +259,12 @@ class CapacityError(SessionError):
     """The server holds as many sessions as it may."""
 
     code = "at_capacity"
+
+
+class ServerDrainingError(SessionError):
+    """The server is shutting down and opens no session."""
+
+    code = "draining"
 
 
 class CancelledError(SessionError):

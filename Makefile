@@ -1,0 +1,8 @@
+# Shorthand for `python3 dev.py NAME`, which works without make. Arguments: make test ARGS="-k spaces"
+
+PYTHON ?= python3
+
+.PHONY: play test lint bench upstream
+
+play test lint bench upstream:
+	@$(PYTHON) dev.py $@ $(ARGS)

@@ -1,0 +1,1 @@
+"""The processes that are measured; `benchmarks.harness` starts and asks them."""

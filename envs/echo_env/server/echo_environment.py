@@ -1,0 +1,92 @@
+"""The echo environment itself."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from openenv_gym.errors import InvalidOptionError
+from openenv_gym.models import State
+from openenv_gym.server import Environment
+
+from echo_env.models import EchoAction, EchoObservation
+
+
+__all__ = ["GREETING", "EchoEnvironment"]
+
+GREETING = "Echo environment ready!"
+"""What the first observation of an episode says."""
+
+
+class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
+    """Sends back every message; longer messages earn more.
+
+    The reward is 0.1 for each character, at most 1.0. Nothing is random, and no message ends the
+    episode.
+
+    Args:
+        episode_length: Truncate an episode after this many steps; None for never. (Gymnasium's
+            own ``max_episode_steps`` does the same from outside.)
+        render_mode: ``"ansi"`` to have `render` return the last echo, or None.
+
+    Raises:
+        InvalidOptionError: An option has a value that is not taken.
+    """
+
+    action_model = EchoAction
+    observation_model = EchoObservation
+    # Text that changes with each message: four a second can still be read.
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}
+
+    def __init__(
+        self, *, episode_length: int | None = None, render_mode: str | None = None
+    ) -> None:
+        if episode_length is not None and (type(episode_length) is not int or episode_length < 1):
+            raise InvalidOptionError(
+                f"episode_length={episode_length!r}: expected a positive integer or None.",
+                field="episode_length",
+            )
+        if render_mode not in (None, "ansi"):
+            raise InvalidOptionError(
+                f"render_mode={render_mode!r}: expected 'ansi' or None.", field="render_mode"
+            )
+        self.render_mode = render_mode
+        self._episode_length = episode_length
+        self._message = ""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> EchoObservation:
+        """Begin an episode; the observation is the greeting. No options are known."""
+        self.begin_episode(seed)
+        self._message = GREETING
+        return EchoObservation(echoed_message=GREETING, message_length=len(GREETING))
+
+    def step(self, action: EchoAction) -> EchoObservation:
+        """Echo the message of `action`."""
+        self._message = action.message
+        truncated = self.count_step() == self._episode_length
+        return EchoObservation(
+            echoed_message=action.message,
+            message_length=len(action.message),
+            reward=min(0.1 * len(action.message), 1.0),
+            done=truncated,
+            truncated=truncated,
+        )
+
+    def render(self) -> str | None:
+        """Return the last echo, in render mode ``"ansi"``."""
+        return self._message if self.render_mode == "ansi" else None
+
+    def save_state(self) -> dict[str, Any]:
+        """Return message and counters; there is nothing random to be saved."""
+        return {
+            "message": self._message,
+            "episode_id": self._episode_id,
+            "step_count": self._step_count,
+        }
+
+    def restore_state(self, saved: dict[str, Any]) -> None:
+        """Return to a state that `save_state` returned."""
+        self._message = saved["message"]
+        self._episode_id = saved["episode_id"]
+        self._step_count = saved["step_count"]

@@ -1,0 +1,64 @@
+"""Gymnasium environments that run somewhere else.
+
+Importing this package registers its ids with Gymnasium::
+
+    import gymnasium
+    import openenv_gym
+
+    env = gymnasium.make("openenv/Atari-v0", game="pong")
+
+Everything else is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from openenv_gym._version import __version__
+from openenv_gym.registration import register_all
+
+
+if TYPE_CHECKING:
+    from openenv_gym import errors
+    from openenv_gym.env import RemoteEnv
+    from openenv_gym.models import Action, Array, Observation, State, StepResult
+    from openenv_gym.server import Environment
+
+__all__ = [
+    "Action",
+    "Array",
+    "Environment",
+    "Observation",
+    "RemoteEnv",
+    "State",
+    "StepResult",
+    "__version__",
+    "errors",
+]
+
+_HOMES = {
+    "Action": "openenv_gym.models",
+    "Array": "openenv_gym.models",
+    "Environment": "openenv_gym.server",
+    "Observation": "openenv_gym.models",
+    "RemoteEnv": "openenv_gym.env",
+    "State": "openenv_gym.models",
+    "StepResult": "openenv_gym.models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    # From now on found without a detour through this function.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+register_all()

@@ -1,0 +1,21 @@
+"""Clients: thin shells that move the protocol's bytes; they know nothing of Gymnasium's `Env`."""
+
+from openenv_gym.client.address import (
+    Address,
+    ChannelAddress,
+    TcpAddress,
+    UnixAddress,
+    parse_base_url,
+)
+from openenv_gym.client.connection import Connection, Timing
+
+
+__all__ = [
+    "Address",
+    "ChannelAddress",
+    "Connection",
+    "TcpAddress",
+    "Timing",
+    "UnixAddress",
+    "parse_base_url",
+]

@@ -1,0 +1,158 @@
+"""Where a server is, and how to reach it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+import socket
+import ssl
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from openenv_gym import errors
+
+
+__all__ = ["Address", "ChannelAddress", "TcpAddress", "UnixAddress", "parse_base_url"]
+
+
+class Address(Protocol):
+    """A place to connect to."""
+
+    @property
+    def uri(self) -> str:
+        """``ws://`` or ``wss://`` URI of the handshake."""
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """Return a connected socket.
+
+        Raises:
+            ServerUnreachableError: Nothing answers.
+        """
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class UnixAddress:
+    """A server behind a Unix socket."""
+
+    path: str
+    uri = "ws://localhost/ws"
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """Connect; see `Address`."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        return _connect(sock, self.path, timeout_s, str(self))
+
+    def __str__(self) -> str:
+        return f"unix://{self.path}"
+
+
+@dataclass(frozen=True)
+class TcpAddress:
+    """A server behind a TCP port, with or without TLS."""
+
+    host: str
+    port: int
+    tls: bool = False
+    prefix: str = ""
+
+    @property
+    def uri(self) -> str:
+        """URI of the handshake."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'wss' if self.tls else 'ws'}://{host}:{self.port}{self.prefix}/ws"
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """Connect; see `Address`."""
+        try:
+            sock = socket.create_connection((self.host, self.port), timeout_s)
+        except OSError as error:
+            raise _unreachable(str(self), error) from error
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if not self.tls:
+            return sock
+        try:
+            return ssl.create_default_context().wrap_socket(sock, server_hostname=self.host)
+        except (OSError, ssl.SSLError) as error:
+            sock.close()
+            raise _unreachable(str(self), error) from error
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}{self.prefix}"
+
+
+class ChannelAddress:
+    """A server that is handed connected sockets through a channel it inherited.
+
+    So nothing on disk names the server, and nobody else can reach it.
+    """
+
+    uri = "ws://localhost/ws"
+
+    def __init__(self, channel: socket.socket, name: str) -> None:
+        self._channel = channel
+        self._name = name
+        self._lock = threading.Lock()
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """Make a pair of sockets and send one end; see `Address`."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with self._lock, contextlib.closing(theirs):
+                socket.send_fds(self._channel, [b"+"], [theirs.fileno()])
+        except OSError as error:
+            ours.close()
+            raise _unreachable(str(self), error) from error
+        return ours
+
+    def __str__(self) -> str:
+        return self._name
+
+
+def parse_base_url(base_url: str) -> Address:
+    """Read ``http(s)://``, ``ws(s)://`` or ``unix://`` URLs.
+
+    Raises:
+        InvalidOptionError: It is none of these.
+    """
+    parts = urlsplit(base_url) if isinstance(base_url, str) else urlsplit("")
+    if parts.scheme == "unix" and (parts.netloc + parts.path):
+        return UnixAddress(parts.netloc + parts.path)
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname and port != -1:
+        tls = parts.scheme in ("https", "wss")
+        prefix = re.sub(r"(/ws)?/*$", "", parts.path)
+        return TcpAddress(parts.hostname, port or (443 if tls else 80), tls, prefix)
+    raise errors.InvalidOptionError(
+        f"{base_url!r:.120} is no address of a server.",
+        field="base_url",
+        hint="Expected http://host:port, https://host or unix:///path/to/socket.",
+    )
+
+
+def _connect(sock: socket.socket, target: str, timeout_s: float, shown: str) -> socket.socket:
+    sock.settimeout(timeout_s)
+    try:
+        sock.connect(target)
+    except OSError as error:
+        sock.close()
+        raise _unreachable(shown, error) from error
+    return sock
+
+
+def _unreachable(shown: str, error: OSError) -> errors.ServerUnreachableError:
+    hint = "Start the server, or check the address."
+    if error.errno in (errno.EACCES, errno.EPERM):
+        hint = "The socket belongs to another user."
+    return errors.ServerUnreachableError(
+        f"No server answers at {shown}: {error.strerror or error}.", hint=hint
+    )

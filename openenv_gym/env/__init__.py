@@ -1,0 +1,6 @@
+"""Gymnasium's side of a session: ordinary environments whose world is on a server."""
+
+from openenv_gym.env.remote_env import RemoteEnv
+
+
+__all__ = ["RemoteEnv"]

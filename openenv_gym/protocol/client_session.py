@@ -1,0 +1,229 @@
+"""The client's half of a session, without I/O: ids, acknowledgements, resume.
+
+Whoever moves the bytes calls `hello` for each connection, `request` for each operation, `receive`
+for each message that comes, and `lost` when a connection breaks. What must be sent is returned.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from openenv_gym import errors
+from openenv_gym.protocol.limits import VERSION, Limits
+from openenv_gym.protocol.messages import (
+    Failure,
+    Goaway,
+    Hello,
+    Reply,
+    Request,
+    Result,
+    Welcome,
+    check_version,
+    error_from_wire,
+    read_server_message,
+)
+
+
+__all__ = ["ClientSession", "ClientState"]
+
+
+class ClientState(Enum):
+    """Where a session stands, seen from the client."""
+
+    NEW = "new"
+    """No HELLO was answered yet."""
+    OPEN = "open"
+    """A connection stands."""
+    SUSPENDED = "suspended"
+    """The connection broke; the session can be taken up again."""
+    CLOSED = "closed"
+    """Ended, by either side."""
+
+
+@dataclass
+class _Pending:
+    """A request without a reply: its encoded frame, for sending it again."""
+
+    frame: Any
+    abandoned: bool = False
+
+
+@dataclass
+class ClientSession:
+    """State of one session.
+
+    Args:
+        agent: Name and version of the client.
+        open_body: The map ``open`` of HELLO.
+        max_frame_bytes: Largest message that the client takes.
+    """
+
+    agent: str
+    open_body: dict[str, Any]
+    max_frame_bytes: int = Limits.max_frame_bytes
+    state: ClientState = field(default=ClientState.NEW, init=False)
+    environment: dict[str, Any] = field(default_factory=dict, init=False)
+    limits: dict[str, Any] = field(default_factory=dict, init=False)
+    name: str = field(default="", init=False)
+    going_away: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._owner_pid = os.getpid()
+        self._token = b""
+        self._epoch = 0
+        self._last_id = 0
+        self._ack = 0
+        self._pending: OrderedDict[int, _Pending] = OrderedDict()
+
+    def check_owner(self) -> None:
+        """Refuse to work in a forked child.
+
+        Raises:
+            ForkedSessionError: This is not the process that opened the session.
+        """
+        if os.getpid() != self._owner_pid:
+            raise errors.ForkedSessionError(
+                f"This environment was made in process {self._owner_pid}, and this is its forked "
+                f"child {os.getpid()}.",
+                hint="Make the environment inside the child.",
+            )
+
+    @property
+    def owned(self) -> bool:
+        """This process opened the session (a forked child did not)."""
+        return os.getpid() == self._owner_pid
+
+    # -- connections --------------------------------------------------------------------------
+
+    def hello(self) -> list[Any]:
+        """Return the HELLO of the next connection: opening at first, resuming later."""
+        body: dict[str, Any] = {
+            "version": list(VERSION),
+            "agent": self.agent,
+            "features": [],
+            "max_frame_bytes": self.max_frame_bytes,
+        }
+        if self.state is ClientState.NEW:
+            body["open"] = self.open_body
+        else:
+            self._epoch += 1
+            body["resume"] = {
+                "session": self.name,
+                "token": self._token,
+                "epoch": self._epoch,
+                "ack": self._ack,
+            }
+        return Hello(body).to_wire()
+
+    def welcome(self, message: list[Any]) -> list[Any]:
+        """Take the answer to HELLO; return the frames of requests that must be sent again.
+
+        Raises:
+            ProtocolError: The answer is no WELCOME, or an incomplete one.
+            VersionMismatchError: The server speaks another major version.
+            SessionLostError: The session cannot be resumed.
+            OpenEnvGymError: Whatever the server answered instead (capacity, an option, ...).
+        """
+        answer = read_server_message(message)
+        if isinstance(answer, Failure):
+            if self.state is not ClientState.NEW:
+                self.state = ClientState.CLOSED
+            raise error_from_wire(answer.error)
+        if not isinstance(answer, Welcome):
+            raise errors.ProtocolError(f"Expected WELCOME, got {type(answer).__name__}.")
+        body = answer.body
+        check_version(body, peer="server")
+        try:
+            self.name, self._token = str(body["session"]), bytes(body["token"])
+            self._epoch = max(self._epoch, int(body["epoch"]))
+            self.limits = dict(body["limits"])
+            if self.state is ClientState.NEW:
+                self.environment = dict(body["environment"])
+                received = 0
+            else:
+                received = int(body["received"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise errors.ProtocolError(f"WELCOME is incomplete: {error!r}.") from error
+        self.state = ClientState.OPEN
+        return [pending.frame for id_, pending in self._pending.items() if id_ > received]
+
+    def lost(self) -> None:
+        """Note that the connection broke."""
+        if self.state is ClientState.OPEN:
+            self.state = ClientState.SUSPENDED
+
+    def close(self) -> None:
+        """Note that the session has ended."""
+        self.state = ClientState.CLOSED
+        self._pending.clear()
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def request(self, op: str, args: list[Any], options: dict[str, Any]) -> Request:
+        """Give an operation its id; `sent` must follow with its frame.
+
+        Raises:
+            SessionClosedError: The session has ended.
+        """
+        if self.state is ClientState.CLOSED:
+            raise errors.SessionClosedError(
+                f"Cannot {op}: the environment is closed.", hint="Make a new one."
+            )
+        return Request(self._last_id + 1, self._ack, op, args, options)
+
+    def sent(self, request: Request, frame: Any) -> None:
+        """Keep the frame of a request until its reply is there. Call it before sending."""
+        self._last_id = request.id
+        self._pending[request.id] = _Pending(frame)
+
+    def abandon(self, id_: int, frame: Any) -> None:
+        """Drop the reply of this request when it comes: nobody waits for it any more.
+
+        Args:
+            id_: Of the request.
+            frame: A frame with this id that does nothing, to be sent in place of a request that
+                never arrived (it may be the very one that the server refuses to read).
+        """
+        pending = self._pending.get(id_)
+        if pending is not None:
+            pending.abandoned = True
+            pending.frame = frame
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without a reply."""
+        return len(self._pending)
+
+    def receive(self, message: list[Any]) -> Reply | None:
+        """Take a message; return it when somebody waits for it.
+
+        Raises:
+            ProtocolError: The server broke the protocol.
+            OpenEnvGymError: The server ended the connection for a reason of its own.
+        """
+        answer = read_server_message(message)
+        if isinstance(answer, Result) or (isinstance(answer, Failure) and answer.id is not None):
+            return self._match(answer)
+        if isinstance(answer, Goaway):
+            self.going_away = str(answer.body.get("reason", "the server is going away"))
+            return None
+        if isinstance(answer, Failure):
+            raise error_from_wire(answer.error)
+        raise errors.ProtocolError("The server sent WELCOME twice.")
+
+    def _match(self, reply: Reply) -> Reply | None:
+        id_ = reply.id
+        assert id_ is not None
+        if id_ <= self._ack:
+            return None  # sent again by a resume, and here already
+        first = next(iter(self._pending), None)
+        if id_ != first:
+            raise errors.ProtocolError(
+                f"The server answered request {id_}, expected the answer to {first}."
+            )
+        self._ack = id_
+        return None if self._pending.pop(id_).abandoned else reply

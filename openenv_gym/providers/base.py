@@ -1,0 +1,62 @@
+"""What a provider is: something that starts a server for an environment and stops it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from openenv_gym.client import Address
+
+
+__all__ = ["Provider", "RunningServer", "ServerTarget"]
+
+
+@dataclass(frozen=True)
+class ServerTarget:
+    """What is to be served.
+
+    Attributes:
+        package: Import name of the environment package, or ``gymnasium``.
+        image: Name of its container image.
+        untrusted: It runs code that nobody vouches for.
+        thread_affinity: Every call of an environment comes from the same thread.
+    """
+
+    package: str
+    image: str | None = None
+    untrusted: bool = False
+    thread_affinity: bool = False
+
+
+class RunningServer(Protocol):
+    """A server that a provider has started. It ends with the process that started it."""
+
+    @property
+    def address(self) -> Address:
+        """Where it is."""
+
+    def why_lost(self) -> str | None:
+        """Say why the server is gone; None while it runs."""
+
+    def log_tail(self) -> str:
+        """Return the last lines that it wrote."""
+
+    def stop(self) -> None:
+        """Stop it and free everything it holds. Safe to repeat, and in a forked child."""
+
+
+class Provider(Protocol):
+    """Starts servers in one kind of place.
+
+    Attributes:
+        name: What ``provider=`` calls it.
+    """
+
+    name: str
+
+    def start(self, target: ServerTarget) -> RunningServer:
+        """Start a server; it may still be starting when this returns.
+
+        Raises:
+            ServerStartError: It cannot be started.
+        """

@@ -1,0 +1,67 @@
+"""A server in threads of this process: for debugging and tests. Nothing isolates it."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from openenv_gym.client import Address
+from openenv_gym.providers.base import RunningServer, ServerTarget
+from openenv_gym.server import Application, Server, load_app
+
+
+__all__ = ["ThreadProvider", "ThreadServer"]
+
+
+class ThreadServer:
+    """A server in this process, reached through socket pairs."""
+
+    uri = "ws://localhost/ws"
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._owner_pid = os.getpid()
+        self._stopped = False
+        server.start()
+
+    @property
+    def address(self) -> Address:
+        """This object itself: it dials by making a pair of sockets."""
+        return self
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """Return one end of a socket pair whose other end the server serves."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.server.adopt(theirs, "thread")
+        return ours
+
+    def why_lost(self) -> str | None:
+        """Say why the server is gone; None while it runs."""
+        return "The server in this process was stopped." if self._stopped else None
+
+    def log_tail(self) -> str:
+        """Return nothing: its log is this process's own."""
+        return ""
+
+    def stop(self) -> None:
+        """Stop the server."""
+        if not self._stopped and os.getpid() == self._owner_pid:
+            self._stopped = True
+            self.server.stop()
+
+    def __str__(self) -> str:
+        return f"thread:{self.server.app.name}"
+
+
+class ThreadProvider:
+    """Starts servers in threads of this process."""
+
+    name = "thread"
+
+    def start(self, target: ServerTarget) -> RunningServer:
+        """Start a server; see `Provider`."""
+        return self.serve(load_app(target.package, thread_affinity=target.thread_affinity))
+
+    def serve(self, app: Application) -> ThreadServer:
+        """Start a server for an application that exists already."""
+        return ThreadServer(Server(app))

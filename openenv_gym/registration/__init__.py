@@ -1,0 +1,90 @@
+"""Registers ids with Gymnasium and finds what stands behind them.
+
+An id leads to a catalogue entry (`catalogue`, extended by `discovery`); its spec names a creator
+(`creators`), which calls `make`. Importing this package starts and imports no environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from typing import TYPE_CHECKING
+
+from gymnasium.envs.registration import EnvSpec, registry
+
+from openenv_gym.errors import UnknownEnvironmentError
+from openenv_gym.registration.catalogue import NAMESPACE, CatalogueEntry, load_catalogue
+from openenv_gym.registration.discovery import (
+    discover,
+    find_manifest,
+    local_gymnasium_entries,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "CatalogueEntry",
+    "find_manifest",
+    "known_environments",
+    "lookup",
+    "register_all",
+]
+
+
+def register_all() -> None:
+    """Register every known id with Gymnasium; further calls change nothing.
+
+    An id that is registered already keeps its spec: it is ours from an earlier call, or the
+    user's own. Hence entries go into the registry directly; `gymnasium.register` would warn.
+    """
+    for entry in known_environments().values():
+        if entry.id not in registry:
+            registry[entry.id] = _spec(entry)
+
+
+@functools.cache
+def known_environments() -> Mapping[str, CatalogueEntry]:
+    """Return every id known here: the catalogue and what this installation adds to it."""
+    catalogue = load_catalogue()
+    return {
+        **local_gymnasium_entries(catalogue),
+        **discover(catalogue),
+        **catalogue.entries,
+    }
+
+
+def lookup(env_id: str) -> CatalogueEntry:
+    """Return the entry of an id.
+
+    Args:
+        env_id: The id, with or without the namespace: ``openenv/CartPole-v1``, ``CartPole-v1``.
+
+    Raises:
+        UnknownEnvironmentError: If it is not known here.
+    """
+    known = known_environments()
+    full_id = env_id if env_id.startswith(f"{NAMESPACE}/") else f"{NAMESPACE}/{env_id}"
+    if full_id in known:
+        return known[full_id]
+    close = difflib.get_close_matches(full_id, known, n=1)
+    raise UnknownEnvironmentError(
+        f"No environment {full_id!r} is known here.",
+        field="id",
+        hint=f"Did you mean {close[0]!r}?" if close else "Is the package that brings it installed?",
+        data={"id": full_id},
+    )
+
+
+def _spec(entry: CatalogueEntry) -> EnvSpec:
+    return EnvSpec(
+        id=entry.id,
+        entry_point=f"{__name__}.creators:{entry.name}",
+        reward_threshold=entry.reward_threshold,
+        nondeterministic=entry.nondeterministic,
+        max_episode_steps=entry.max_episode_steps,
+        order_enforce=entry.order_enforce,
+        disable_env_checker=entry.disable_env_checker,
+        kwargs=dict(entry.kwargs),
+    )

@@ -1,0 +1,8 @@
+"""The server: what an environment's author subclasses, and what serves it."""
+
+from openenv_gym.server.application import Application, create_app, load_app
+from openenv_gym.server.environment import AnyEnvironment, Environment
+from openenv_gym.server.server import Server
+
+
+__all__ = ["AnyEnvironment", "Application", "Environment", "Server", "create_app", "load_app"]

@@ -1,0 +1,192 @@
+"""What a server serves: a way to make environments, and facts about them."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from openenv_gym import errors
+from openenv_gym.models.manifest import Manifest, load_manifest
+from openenv_gym.server.environment import AnyEnvironment
+from openenv_gym.server.host import EnvironmentHost
+
+
+__all__ = ["Application", "create_app", "load_app"]
+
+Factory = Callable[..., AnyEnvironment]
+
+
+@dataclass(frozen=True)
+class Application:
+    """An environment as a server sees it.
+
+    Attributes:
+        factory: Makes an environment from the options of a session.
+        name: Import name of its package, or another name for it.
+        version: Version of the package.
+        description: One line for people.
+        thread_affinity: Every call of an environment comes from the same thread.
+        observables: Paths that clients may observe, beside those that an environment names.
+    """
+
+    factory: Factory
+    name: str
+    version: str = "0"
+    description: str = ""
+    thread_affinity: bool = False
+    observables: Callable[[AnyEnvironment], tuple[str, ...]] = field(default=lambda env: ())
+
+    def open(self, options: dict[str, Any]) -> EnvironmentHost:
+        """Make an environment.
+
+        Raises:
+            InvalidOptionError: The factory does not take one of the options.
+            Exception: Whatever the factory raises.
+        """
+        check_options(self.factory, options)
+        environment = self.factory(**options)
+        return EnvironmentHost(environment, self.observables(environment))
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what ``GET /metadata`` answers (OpenEnv's fields)."""
+        return {
+            "name": self.name,
+            "description": self.description or f"{self.name} environment",
+            "version": self.version,
+            "author": None,
+            "readme_content": None,
+            "documentation_url": None,
+        }
+
+    def schemas(self) -> dict[str, Any]:
+        """Return what ``GET /schema`` answers, of an environment made with no options.
+
+        Raises:
+            InvalidOptionError: The environment cannot be made without options.
+        """
+        host = self.open({})
+        try:
+            return host.schemas()
+        finally:
+            host.close()
+
+
+def create_app(
+    factory: Factory,
+    *,
+    name: str | None = None,
+    version: str = "0",
+    description: str = "",
+    thread_affinity: bool = False,
+) -> Application:
+    """Make an application of an `Environment` class, or of any function that makes environments.
+
+    Args:
+        factory: Called with the options of each session: the keyword arguments of
+            ``gymnasium.make`` that are not the client's own. Returns an `Environment` or a
+            ``gymnasium.Env``.
+        name: Name of the environment; by default that of the factory.
+        version: Version of the environment.
+        description: One line for people.
+        thread_affinity: Whether all calls must come from one thread.
+    """
+    summary = (inspect.getdoc(factory) or "").partition("\n")[0]
+    return Application(
+        factory,
+        name=name or getattr(factory, "__name__", "environment"),
+        version=version,
+        description=description or summary,
+        thread_affinity=thread_affinity,
+    )
+
+
+def load_app(target: str, *, thread_affinity: bool = False) -> Application:
+    """Load the application of an environment package, of ``module:attribute``, or of the core.
+
+    Args:
+        target: ``gymnasium`` (any Gymnasium id, built in), the import name of an environment
+            package with an ``openenv.yaml``, or ``package.module:attribute``.
+        thread_affinity: Ask for it, whatever the application itself says.
+
+    Raises:
+        UnknownEnvironmentError: There is no such package or attribute.
+        ManifestError: Its manifest does not hold.
+    """
+    if target == "gymnasium":
+        target = "openenv_gym.server.gymnasium_app:app"
+    manifest: Manifest | None = None
+    if ":" not in target:
+        manifest = _manifest(target)
+        target = f"{target}.{manifest.app}"
+    module, _, attribute = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise errors.UnknownEnvironmentError(
+            f"Cannot load {target}: no module named {error.name!r}.",
+            field="environment",
+            hint="Install the environment package and what it needs, for example with "
+            "'pip install openenv-gym-NAME'.",
+        ) from error
+    except AttributeError as error:
+        raise errors.UnknownEnvironmentError(
+            f"{module} has no attribute {attribute!r}.", field="environment"
+        ) from error
+    app = found if isinstance(found, Application) else create_app(found)
+    if manifest is not None:
+        app = replace(
+            app,
+            name=manifest.name,
+            version=str(manifest.version),
+            description=manifest.description or app.description,
+            thread_affinity=manifest.thread_affinity or app.thread_affinity,
+        )
+    return replace(app, thread_affinity=True) if thread_affinity else app
+
+
+def _manifest(package: str) -> Manifest:
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise errors.UnknownEnvironmentError(
+            f"No environment package {package!r} is installed here.",
+            field="environment",
+            hint=f"pip install openenv-gym-{package.removesuffix('_env').replace('_', '-')}",
+        )
+    return load_manifest(Path(spec.origin).parent / "openenv.yaml")
+
+
+def check_options(factory: Factory, options: dict[str, Any]) -> None:
+    """Compare options with the signature of a factory.
+
+    Raises:
+        InvalidOptionError: One is unknown, or one is missing.
+    """
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):
+        return
+    parameters = signature.parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        for option in options:
+            if option not in parameters:
+                near = difflib.get_close_matches(option, parameters, n=1)
+                raise errors.InvalidOptionError(
+                    f"Unknown option {option!r}; there are {', '.join(parameters) or 'none'}.",
+                    field=option,
+                    hint=f"Did you mean {near[0]!r}?" if near else None,
+                )
+    for name, parameter in parameters.items():
+        required = parameter.default is parameter.empty and parameter.kind in (
+            parameter.POSITIONAL_OR_KEYWORD,
+            parameter.KEYWORD_ONLY,
+        )
+        if required and name not in options:
+            raise errors.InvalidOptionError(
+                f"The option {name!r} is missing.", field=name, hint=f"Pass {name}=... to make()."
+            )

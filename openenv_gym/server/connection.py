@@ -1,0 +1,345 @@
+"""One connection to a server: bytes in, messages to their session, bytes out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from openenv_gym import errors
+from openenv_gym.protocol.codec import decode_packet, encode_packet
+from openenv_gym.protocol.frames import (
+    CloseCode,
+    Message,
+    MessageReader,
+    Opcode,
+    encode_close,
+    encode_frame,
+)
+from openenv_gym.protocol.messages import (
+    Ack,
+    Cancel,
+    Failure,
+    Hello,
+    Request,
+    error_to_wire,
+    read_client_message,
+)
+from openenv_gym.server.http import MAX_HEAD_BYTES
+
+
+if TYPE_CHECKING:
+    from openenv_gym.server.poller import Event
+    from openenv_gym.server.server import Server
+    from openenv_gym.server.session import Session
+
+
+__all__ = ["Connection", "ConnectionState"]
+
+_log = logging.getLogger(__name__)
+
+Work = Callable[[], None]
+
+
+class ConnectionState(Enum):
+    """What a connection waits for."""
+
+    HTTP = "http"
+    """The head of an HTTP request."""
+    HELLO = "hello"
+    """The first message."""
+    OPENING = "opening"
+    """A place, and the environment."""
+    OPEN = "open"
+    """Requests."""
+    CLOSING = "closing"
+    """That the last bytes leave."""
+    CLOSED = "closed"
+
+
+class Connection:
+    """State of one connection; `on_event` is called by one thread of the pool at a time.
+
+    Args:
+        server: Whom it belongs to.
+        sock: An accepted socket.
+        peer: Where it comes from, for logs.
+    """
+
+    def __init__(self, server: Server, sock: socket.socket, peer: str) -> None:
+        sock.setblocking(False)
+        self.state = ConnectionState.HTTP
+        self.peer = peer
+        self.deadline_s = time.monotonic() + server.limits.handshake_timeout_s
+        self._server = server
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._head = bytearray()
+        self._reader = MessageReader(
+            max_message_bytes=server.limits.max_frame_bytes, peer_masks=True
+        )
+        self._session: Session | None = None
+        self._reading = threading.Lock()
+        self._writing = threading.Lock()
+        self._outbox: deque[memoryview] = deque()
+
+    # -- events -------------------------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        """Read what is there, arm the socket again, then do the work that it asked for."""
+        work: Work | None = None
+        with self._reading:
+            if self.state is ConnectionState.CLOSED:
+                return
+            if event.writable:
+                self._flush()
+            if event.readable:
+                try:
+                    work = self._read()
+                except errors.OpenEnvGymError as error:
+                    self._reject(error)
+                except OSError:
+                    self._drop()
+            self._arm()
+        if work is not None:
+            self._server.pool.run(work)
+
+    def expire(self, now_s: float) -> None:
+        """Close a connection whose handshake, or whose last bytes, take too long."""
+        waits = (ConnectionState.HTTP, ConnectionState.HELLO, ConnectionState.CLOSING)
+        if self.state in waits and now_s > self.deadline_s:
+            _log.info("%s: closed, %s took too long", self.peer, self.state.value)
+            if self.state is ConnectionState.HELLO:
+                self._send(
+                    encode_frame(
+                        Opcode.CLOSE, [encode_close(1008, "no HELLO in time")], masked=False
+                    )
+                )
+            self._drop()
+
+    def _read(self) -> Work | None:
+        if self.state is ConnectionState.HTTP:
+            return self._read_http()
+        reader, sock = self._reader, self._socket
+        if self.state is ConnectionState.CLOSING:
+            if not sock.recv(65536):
+                self._drop()
+            return None
+        work: Work | None = None
+        while self.state is not ConnectionState.CLOSED:
+            buffer = reader.buffer()
+            try:
+                count = sock.recv_into(buffer)
+            except BlockingIOError:
+                return work
+            reader.received(count)
+            while self.state is not ConnectionState.CLOSED:
+                message = reader.next()
+                if message is None:
+                    break
+                work = self._take(message) or work
+            if count == 0:
+                self._drop()
+            elif count == len(buffer):
+                continue  # there may be more
+            return work
+        return work
+
+    def _read_http(self) -> Work | None:
+        try:
+            data = self._socket.recv(MAX_HEAD_BYTES)
+        except BlockingIOError:
+            return None
+        if not data:
+            self._drop()
+            return None
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end < 0:
+            if len(self._head) > MAX_HEAD_BYTES:
+                self._send([self._server.router.too_large().data])
+                self._finish()
+            return None
+        head, rest = bytes(self._head[: end + 4]), bytes(self._head[end + 4 :])
+        self._head.clear()
+        answer = self._server.router.answer(head)
+        self._send([answer.data])
+        if not answer.upgraded:
+            self._finish()
+            return None
+        self.state = ConnectionState.HELLO
+        self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
+        if rest:
+            self._reader.attach(rest)
+            message = self._reader.next()
+            return self._take(message) if message is not None else None
+        return None
+
+    def _take(self, message: Message) -> Work | None:
+        if message.opcode is Opcode.BINARY:
+            return self._dispatch(read_client_message(decode_packet(message.data)))
+        if message.opcode is Opcode.PING:
+            self._send(encode_frame(Opcode.PONG, [message.data], masked=False))
+        elif message.opcode is Opcode.CLOSE:
+            self._send(encode_frame(Opcode.CLOSE, [encode_close(1000, "")], masked=False))
+            self._finish()
+        elif message.opcode is Opcode.TEXT:
+            raise errors.ProtocolError("Expected binary messages, got a text message.")
+        return None
+
+    def _dispatch(self, message: Hello | Request | Cancel | Ack) -> Work | None:
+        session = self._session
+        if isinstance(message, Hello):
+            if self.state is not ConnectionState.HELLO:
+                raise errors.ProtocolError("HELLO came twice.")
+            self.state = ConnectionState.OPENING
+            return self._server.sessions.enter(self, message.body)
+        if session is None:
+            raise errors.ProtocolError(f"{type(message).__name__} came before WELCOME.")
+        if isinstance(message, Request):
+            return session.submit(message, self)
+        if isinstance(message, Cancel):
+            session.cancel(message.id)
+        else:
+            session.acknowledge(message.ack)
+        return None
+
+    # -- for sessions -------------------------------------------------------------------------
+
+    def opened(self, session: Session) -> bool:
+        """Belong to a session from now on; False where the client has left already."""
+        with self._writing:
+            if self.state is not ConnectionState.OPENING:
+                return False
+            self._session = session
+            self.state = ConnectionState.OPEN
+            return True
+
+    def refuse(self, error: BaseException) -> None:
+        """Answer HELLO with an error."""
+        self._reject(error)
+
+    def fence(self) -> None:
+        """Close, because a newer connection took the session over."""
+        self._session = None
+        self._send(
+            encode_frame(Opcode.CLOSE, [encode_close(1001, "resumed elsewhere")], masked=False)
+        )
+        self._drop()
+
+    def finish(self, code: int = CloseCode.NORMAL, reason: str = "") -> None:
+        """Close in order, after what was sent before."""
+        self._session = None
+        self._send(encode_frame(Opcode.CLOSE, [encode_close(code, reason)], masked=False))
+        self._finish()
+
+    def notify(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Send a message to a client that has a session."""
+        if self.state is ConnectionState.OPEN:
+            self.send_packet(parts)
+
+    def send_packet(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Send a message; never blocks, never raises: a broken connection shows when it is read."""
+        self._send(encode_frame(Opcode.BINARY, parts, masked=False))
+
+    # -- output -------------------------------------------------------------------------------
+
+    def _send(self, parts: list[bytes | memoryview]) -> None:
+        with self._writing:
+            if self.state is ConnectionState.CLOSED:
+                return
+            if not self._outbox:
+                try:
+                    sent = self._socket.sendmsg(parts)
+                except BlockingIOError:
+                    sent = 0
+                except OSError:
+                    return
+                parts = _rest(parts, sent)
+                if not parts:
+                    return
+            # What could not leave at once is copied: it may point into arrays that will change.
+            self._outbox.extend(memoryview(bytes(part)) for part in parts)
+            self._server.pool.arm(self._fd, write=True)
+
+    def _flush(self) -> None:
+        with self._writing:
+            while self._outbox:
+                try:
+                    sent = self._socket.sendmsg(list(self._outbox)[:64])
+                except BlockingIOError:
+                    return
+                except OSError:
+                    self._outbox.clear()
+                    return
+                while sent:
+                    first = self._outbox[0]
+                    if sent < len(first):
+                        self._outbox[0] = first[sent:]
+                        break
+                    sent -= len(first)
+                    self._outbox.popleft()
+            if self.state is not ConnectionState.CLOSING:
+                return
+        self._drop()
+
+    def _arm(self) -> None:
+        with self._writing:
+            if self.state is not ConnectionState.CLOSED:
+                self._server.pool.arm(self._fd, write=bool(self._outbox))
+
+    # -- end ----------------------------------------------------------------------------------
+
+    def _reject(self, error: BaseException) -> None:
+        """Say what was wrong, and close."""
+        self.send_packet(encode_packet(Failure(None, error_to_wire(error)).to_wire()))
+        code = CloseCode.NORMAL
+        if isinstance(error, errors.FrameTooLargeError):
+            code = CloseCode.MESSAGE_TOO_BIG
+        elif isinstance(error, errors.ProtocolError):
+            code = CloseCode.PROTOCOL_ERROR
+        if isinstance(error, errors.ProtocolError):
+            _log.info("%s: %s", self.peer, error)
+        self._send(encode_frame(Opcode.CLOSE, [encode_close(code, "")], masked=False))
+        self._finish()
+
+    def _finish(self) -> None:
+        """Close once everything has left."""
+        with self._writing:
+            waiting = bool(self._outbox) and self.state is not ConnectionState.CLOSED
+            if waiting:
+                self.state = ConnectionState.CLOSING
+                self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
+        if not waiting:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+            self._drop()
+
+    def _drop(self) -> None:
+        with self._writing:
+            if self.state is ConnectionState.CLOSED:
+                return
+            self.state = ConnectionState.CLOSED
+            self._outbox.clear()
+            self._server.pool.remove(self._fd)
+            self._socket.close()
+        session, self._session = self._session, None
+        if session is not None:
+            session.detach(self)
+        self._server.forget(self)
+
+
+def _rest(parts: list[bytes | memoryview], sent: int) -> list[bytes | memoryview]:
+    """Return what is left of some buffers after this many bytes."""
+    for index, part in enumerate(parts):
+        size = len(part)
+        if sent < size:
+            return [memoryview(part)[sent:], *parts[index + 1 :]]
+        sent -= size
+    return []

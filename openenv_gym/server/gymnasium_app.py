@@ -1,0 +1,63 @@
+"""The built-in application ``gymnasium``: hosts any Gymnasium environment id."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium
+
+from openenv_gym import errors
+from openenv_gym.server.application import Application
+from openenv_gym.server.environment import AnyEnvironment
+
+
+__all__ = ["app", "make_hosted"]
+
+_ALE = ("ale.lives", "ale.getScreenGrayscale", "ale.getScreenRGB", "ale.getRAM")
+
+
+def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """Make a Gymnasium environment for a remote trainer.
+
+    The trainer's own ``gymnasium.make`` adds the checker, the order check and the time limit, as
+    for a local environment; wrappers that belong to the environment itself stay here.
+
+    Args:
+        env_id: Any id that is registered on this machine, also ``module:id``.
+        **kwargs: As ``gymnasium.make`` takes them.
+
+    Raises:
+        InvalidOptionError: There is no such id.
+    """
+    try:
+        spec = gymnasium.spec(env_id)
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise errors.InvalidOptionError(
+            f"The server cannot find the environment {env_id!r}: {error}",
+            field="env_id",
+            hint="Install its package on the server, and name it as 'module:id'.",
+        ) from error
+    if spec.namespace == "openenv":
+        raise errors.InvalidOptionError(
+            f"{env_id!r} is remote itself.", field="env_id", hint="Make it directly."
+        )
+    for name, value in spec.kwargs.items():
+        if isinstance(value, tuple) and isinstance(kwargs.get(name), list):
+            kwargs[name] = tuple(kwargs[name])  # it came through JSON, which has no tuples
+    spec = copy.deepcopy(spec)
+    spec.order_enforce = False
+    return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
+
+
+def _observables(env: AnyEnvironment) -> tuple[str, ...]:
+    return _ALE if hasattr(getattr(env, "unwrapped", env), "ale") else ()
+
+
+app = Application(
+    make_hosted,
+    name="gymnasium",
+    version=gymnasium.__version__,
+    description="Any Gymnasium environment id",
+    observables=_observables,
+)

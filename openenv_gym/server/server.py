@@ -1,0 +1,286 @@
+"""A server: listeners, connections and sessions around one pool of threads."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import logging
+import os
+import select
+import socket
+import stat
+import threading
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from openenv_gym import errors
+from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.protocol.limits import Limits
+from openenv_gym.protocol.messages import Goaway
+from openenv_gym.server.application import Application
+from openenv_gym.server.connection import Connection
+from openenv_gym.server.http import Router
+from openenv_gym.server.poller import Event
+from openenv_gym.server.pool import Pool
+from openenv_gym.server.sessions import Sessions
+
+
+__all__ = ["Server"]
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG = 4096
+_ACCEPT_AT_ONCE = 64
+
+
+class Server:
+    """Serves one application on any number of addresses.
+
+    Args:
+        app: What is served.
+        limits: Sizes and times.
+        capacity: Sessions that may exist at once.
+        max_waiting: Clients that may wait for a place.
+        max_threads: Bound of the pool.
+        pinned_threads: Threads for environments with thread affinity.
+        token: Credential that clients must show.
+        debug: Send tracebacks to clients.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        limits: Limits | None = None,
+        capacity: int = 4096,
+        max_waiting: int = 4096,
+        max_threads: int = 64,
+        pinned_threads: int = 4,
+        token: str | None = None,
+        debug: bool = False,
+    ) -> None:
+        self.app = app
+        self.limits = limits or Limits()
+        self.pool = Pool(max_threads=max_threads, housekeeping=self._keep_house)
+        self.router = Router(
+            {"/health": self._health, "/metadata": self._metadata, "/schema": self._schema},
+            token=token,
+        )
+        self.sessions = Sessions(
+            app,
+            self.limits,
+            self.pool,
+            capacity=capacity,
+            max_waiting=max_waiting,
+            debug=debug,
+            pinned_threads=pinned_threads,
+        )
+        self._lock = threading.Lock()
+        self._connections: set[Connection] = set()
+        self._listeners: list[socket.socket] = []
+        self._paths: list[str] = []
+        self._stop_fd, self._stop_end = os.pipe()
+
+    # -- addresses ----------------------------------------------------------------------------
+
+    def listen_tcp(self, host: str, port: int) -> tuple[str, int]:
+        """Listen on a TCP port (0: any free one) and return the address.
+
+        Raises:
+            AddressInUseError: The port is taken.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._bind(listener, (host, port), f"{host}:{port}")
+        bound = listener.getsockname()
+        return bound[0], bound[1]
+
+    def listen_unix(self, path: str) -> None:
+        """Listen on a Unix socket that its owner alone may use; a stale one is replaced.
+
+        Raises:
+            AddressInUseError: Somebody listens there, or the path is not a socket.
+        """
+        _remove_stale(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            self._bind(listener, path, path)
+        finally:
+            os.umask(before)
+        self._paths.append(path)
+
+    def adopt(self, sock: socket.socket, peer: str = "inherited") -> None:
+        """Serve a connected socket."""
+        connection = Connection(self, sock, peer)
+        with self._lock:
+            self._connections.add(connection)
+        self.pool.add(sock.fileno(), connection.on_event)
+
+    def adopt_channel(self, channel: socket.socket) -> None:
+        """Serve the sockets that a parent process sends through a channel; its end is ours.
+
+        The channel is a ``SOCK_SEQPACKET`` or datagram socket pair; each message carries one
+        connected socket (``SCM_RIGHTS``).
+        """
+        channel.setblocking(False)
+        self._listeners.append(channel)
+        self.pool.add(channel.fileno(), functools.partial(self._receive_socket, channel))
+
+    def _bind(self, listener: socket.socket, address: Any, shown: str) -> None:
+        try:
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            listener.close()
+            if error.errno == errno.EADDRINUSE:
+                raise errors.AddressInUseError(
+                    f"Cannot listen on {shown}: the address is in use.",
+                    hint="Stop the other server, or choose another port or path.",
+                ) from error
+            raise errors.TransportError(f"Cannot listen on {shown}: {error.strerror}.") from error
+        listener.setblocking(False)
+        self._listeners.append(listener)
+        self.pool.add(listener.fileno(), functools.partial(self._accept, listener))
+
+    def _accept(self, listener: socket.socket, event: Event) -> None:
+        try:
+            for _ in range(_ACCEPT_AT_ONCE):
+                sock, address = listener.accept()
+                if sock.family != socket.AF_UNIX:
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                self.adopt(sock, str(address or "unix"))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if listener.fileno() < 0:
+                return
+            _log.warning("Cannot accept a connection: %s", error)
+            time.sleep(0.05)  # out of descriptors: do not spin
+        with contextlib.suppress(OSError, ValueError):
+            self.pool.arm(listener.fileno())
+
+    def _receive_socket(self, channel: socket.socket, event: Event) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(channel, 16, 4)
+        except BlockingIOError:
+            data, descriptors = b"x", []
+        except OSError:
+            data, descriptors = b"", []
+        for descriptor in descriptors:
+            self.adopt(socket.socket(fileno=descriptor), "channel")
+        if not data:
+            _log.info("The owner is gone")
+            self.request_stop()
+            return
+        self.pool.arm(channel.fileno())
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self.pool.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until `request_stop` was called, or the owner of a channel is gone."""
+        return bool(select.select([self._stop_fd], [], [], timeout_s)[0])
+
+    def request_stop(self) -> None:
+        """Make `wait` return. Safe in a signal handler, where a lock would not be."""
+        os.write(self._stop_end, b"x")
+
+    def drain(self, timeout_s: float) -> bool:
+        """Open no more sessions, tell clients, and wait for theirs to end.
+
+        Returns:
+            Whether all sessions ended in time.
+        """
+        self.sessions.drain()
+        notice = {"reason": "the server is shutting down", "after_s": timeout_s}
+        packet = encode_packet(Goaway(notice).to_wire())
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.notify(packet)
+        end_s = time.monotonic() + timeout_s
+        while len(self.sessions) and time.monotonic() < end_s:
+            time.sleep(0.02)
+        return not len(self.sessions)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End all sessions and connections, and free the addresses. Call it once."""
+        self.sessions.drain()
+        for listener in self._listeners:
+            self.pool.remove(listener.fileno())
+            listener.close()
+        for path in self._paths:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        self.sessions.end_all()
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.finish(1001, "the server stops")
+        self.pool.stop(timeout_s)
+        os.close(self._stop_fd)
+        os.close(self._stop_end)
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection that has closed."""
+        with self._lock:
+            self._connections.discard(connection)
+
+    def _keep_house(self, now_s: float) -> None:
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.expire(now_s)
+        self.sessions.expire(now_s)
+
+    # -- routes -------------------------------------------------------------------------------
+
+    def _health(self) -> tuple[HTTPStatus, Mapping[str, Any]]:
+        if self.sessions.draining:
+            return HTTPStatus.SERVICE_UNAVAILABLE, {"status": "draining"}
+        return HTTPStatus.OK, {"status": "healthy"}
+
+    def _metadata(self) -> tuple[HTTPStatus, Mapping[str, Any]]:
+        return HTTPStatus.OK, self.app.metadata()
+
+    def _schema(self) -> tuple[HTTPStatus, Mapping[str, Any]]:
+        return HTTPStatus.OK, self._schemas
+
+    @functools.cached_property
+    def _schemas(self) -> dict[str, Any]:
+        return self.app.schemas()
+
+
+def _remove_stale(path: str) -> None:
+    """Remove a socket on which nobody listens.
+
+    Raises:
+        AddressInUseError: Somebody does, or the path is something else.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISSOCK(mode):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1.0)
+            try:
+                probe.connect(path)
+            except ConnectionRefusedError:
+                os.unlink(path)
+                return
+            except OSError:
+                pass
+    raise errors.AddressInUseError(
+        f"Cannot listen on {path}: the path is in use.",
+        hint="Stop the other server, or choose another path.",
+    )

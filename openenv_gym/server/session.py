@@ -1,0 +1,248 @@
+"""A session: an environment, the requests that wait for it, and the connection it is heard on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from openenv_gym import errors
+from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
+from openenv_gym.protocol.server_session import ServerSession, lost_session
+from openenv_gym.server.host import EnvironmentHost
+
+
+if TYPE_CHECKING:
+    from openenv_gym.protocol.limits import Limits
+    from openenv_gym.server.connection import Connection
+    from openenv_gym.server.sessions import PinnedThread
+
+
+__all__ = ["Session", "SessionState"]
+
+_log = logging.getLogger(__name__)
+
+
+class SessionState(Enum):
+    """Where a session stands."""
+
+    ATTACHED = "attached"
+    """A connection is heard."""
+    DETACHED = "detached"
+    """The connection broke; the grace period runs."""
+    ENDED = "ended"
+    """No request is taken any more."""
+
+
+class Session:
+    """Runs the requests of one client one after the other.
+
+    Whichever thread brought the first waiting request runs them (`run`), until none is left.
+
+    Args:
+        limits: Of the server.
+        host: The environment.
+        ended: Called once, when the environment is closed.
+        debug: Send tracebacks along.
+        pinned: The only thread that touches the environment, where it asks for one.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        host: EnvironmentHost,
+        *,
+        ended: Callable[[Session], None],
+        debug: bool = False,
+        pinned: PinnedThread | None = None,
+    ) -> None:
+        self.protocol = ServerSession(limits)
+        self.state = SessionState.DETACHED
+        self.last_used_s = time.monotonic()
+        self._host = host
+        self._ended = ended
+        self._debug = debug
+        self._pinned = pinned
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._busy = False
+
+    @property
+    def name(self) -> str:
+        """Public name, fit for logs."""
+        return self.protocol.name
+
+    # -- connections --------------------------------------------------------------------------
+
+    def attach(self, connection: Connection, welcome: list[Any]) -> None:
+        """Be heard on a first connection, beginning with WELCOME."""
+        with self._lock:
+            self._connection = connection
+            self.state = SessionState.ATTACHED
+            connection.send_packet(encode_packet(welcome))
+
+    def resume(
+        self, connection: Connection, body: dict[str, Any], welcome: Callable[[Session], list[Any]]
+    ) -> None:
+        """Be heard on a newer connection: WELCOME, then the replies that it has not seen.
+
+        Raises:
+            SessionLostError: Token or epoch are not right, or the session has ended.
+            ProtocolError: The map ``resume`` has the wrong form.
+        """
+        with self._lock:
+            if self.state is SessionState.ENDED:
+                raise lost_session(self.name)
+            replies = self.protocol.resume(body)
+            older, self._connection = self._connection, connection
+            self.state = SessionState.ATTACHED
+            self.last_used_s = time.monotonic()
+            connection.send_packet(encode_packet(welcome(self)))
+            for id_, parts in replies:
+                if parts is None:
+                    lost = errors.SessionLostError(
+                        f"The reply to request {id_} is no longer kept: more than "
+                        f"{self.protocol.limits.retain_bytes} bytes were waiting."
+                    )
+                    parts = encode_packet(Failure(id_, error_to_wire(lost)).to_wire())
+                connection.send_packet(parts)
+        if older is not None:
+            older.fence()
+
+    def detach(self, connection: Connection) -> None:
+        """Note that a connection broke."""
+        with self._lock:
+            if self._connection is connection:
+                self._connection = None
+                self.last_used_s = time.monotonic()
+                if self.state is SessionState.ATTACHED:
+                    self.state = SessionState.DETACHED
+
+    def expired(self, now_s: float) -> bool:
+        """Tell whether the grace period or the idle limit is over."""
+        with self._lock:
+            limits = self.protocol.limits
+            unused_s = now_s - self.last_used_s
+            if self._busy or self.state is SessionState.ENDED:
+                return False
+            if self.state is SessionState.DETACHED:
+                return unused_s > limits.resume_grace_s
+            return unused_s > limits.idle_timeout_s
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def submit(self, request: Request, connection: Connection) -> Callable[[], None] | None:
+        """Queue a request; what is returned is the caller's to do, soon.
+
+        Raises:
+            ProtocolError: The request is out of order, or one too many.
+        """
+        with self._lock:
+            if self._connection is not connection or self.state is SessionState.ENDED:
+                return None  # fenced: a newer connection speaks for this session
+            if not self.protocol.receive(request, time.perf_counter_ns()) or self._busy:
+                return None
+            self._busy = True
+        return self.run if self._pinned is None else self._run_pinned
+
+    def acknowledge(self, ack: int) -> None:
+        """Forget replies that the client has."""
+        with self._lock:
+            self.protocol.replies.acknowledge(ack)
+
+    def cancel(self, id_: int) -> None:
+        """Withdraw a request that has not begun."""
+        with self._lock:
+            self.protocol.cancel(id_)
+
+    def run(self) -> None:
+        """Run what is queued, until nothing is."""
+        queue = self.protocol.queue
+        while True:
+            with self._lock:
+                if not queue or self.state is SessionState.ENDED:
+                    self._busy = False
+                    self.last_used_s = time.monotonic()
+                    break
+                request, arrived_ns = queue.popleft()
+                # What the client has not confirmed may point into arrays that now change.
+                self.protocol.replies.detach()
+            parts = self._answer(request, arrived_ns)
+            with self._lock:
+                self.protocol.replies.add(request.id, parts)
+                if request.op == "close":
+                    self.state = SessionState.ENDED
+                if self._connection is not None:
+                    self._connection.send_packet(parts)
+        if self.state is SessionState.ENDED:
+            self._dispose()
+
+    def _run_pinned(self) -> None:
+        assert self._pinned is not None
+        self._pinned.put(self.run)
+
+    def end(self) -> None:
+        """End the session now, or after the request that runs."""
+        with self._lock:
+            ended, self.state = self.state, SessionState.ENDED
+            busy = self._busy
+            if not busy:
+                self._busy = True  # nobody else closes the environment
+        if not busy and ended is not SessionState.ENDED:
+            if self._pinned is None:
+                self._dispose()
+            else:
+                self._pinned.put(self._dispose)
+
+    def _dispose(self) -> None:
+        with self._lock:
+            host, self._busy = self._host, True
+            connection, self._connection = self._connection, None
+            if host is None:
+                return
+            self._host = None  # type: ignore[assignment]  # the session is over
+        try:
+            host.close()
+        except Exception:
+            _log.exception("Session %s: close() of the environment failed", self.name)
+        if connection is not None:
+            connection.finish()
+        self._ended(self)
+
+    def _answer(self, request: Request, arrived_ns: int) -> list[Any]:
+        """Run one request and return its encoded reply."""
+        begin_ns = time.perf_counter_ns()
+        options = request.options
+        try:
+            if options:
+                _check_deadline(options, begin_ns - arrived_ns)
+            if request.op == "cancelled":
+                raise errors.CancelledError("The request was cancelled before it ran.")
+            if request.op == "close":
+                return encode_packet(Result(request.id, None, [0, 0], {}).to_wire())
+            value, took_ns, extras = self._host.execute(
+                request.op, request.args, options.get("rng") if options else None
+            )
+            timing = [begin_ns - arrived_ns, took_ns]
+            return encode_packet(Result(request.id, value, timing, extras).to_wire())
+        except Exception as error:
+            trace = traceback.format_exc() if self._debug else None
+            wire = error_to_wire(error, traceback=trace)
+            try:
+                return encode_packet(Failure(request.id, wire).to_wire())
+            except errors.EncodeError:  # data of an exception that cannot be carried
+                return encode_packet(Failure(request.id, {**wire, "data": {}}).to_wire())
+
+
+def _check_deadline(options: dict[str, Any], waited_ns: int) -> None:
+    deadline_s = options.get("deadline_s")
+    if deadline_s is not None and waited_ns > deadline_s * 1e9:
+        raise errors.DeadlineExceededError(
+            f"The request waited {waited_ns / 1e9:.3f} s, its deadline was {deadline_s} s; "
+            "it was not run."
+        )

@@ -1,0 +1,265 @@
+"""All sessions of a server: capacity, waiting for a place, resume, expiry."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from openenv_gym import errors
+from openenv_gym._version import __version__
+from openenv_gym.protocol.limits import VERSION, Limits
+from openenv_gym.protocol.messages import Welcome, check_version
+from openenv_gym.protocol.server_session import lost_session
+from openenv_gym.server.application import Application
+from openenv_gym.server.session import Session
+
+
+if TYPE_CHECKING:
+    from openenv_gym.server.connection import Connection
+    from openenv_gym.server.pool import Pool
+
+
+__all__ = ["PinnedThread", "Sessions"]
+
+_log = logging.getLogger(__name__)
+
+Work = Callable[[], None]
+
+
+class PinnedThread:
+    """A thread that does everything for the sessions of an environment with thread affinity."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name="openenv-pinned", daemon=True).start()
+
+    def put(self, work: Work) -> None:
+        """Have something done in this thread."""
+        self._work.put(work)
+
+    def stop(self) -> None:
+        """End the thread after what it was given."""
+        self._work.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            try:
+                work()
+            except Exception:
+                _log.exception("Unexpected failure in a session")
+
+
+class _Waiting(NamedTuple):
+    connection: Connection
+    body: dict[str, Any]
+    until_s: float
+
+
+class Sessions:
+    """Opens, finds and ends sessions.
+
+    Args:
+        app: What is served.
+        limits: Of the server.
+        pool: Whose threads make environments.
+        capacity: Sessions that may exist at once.
+        max_waiting: Clients that may wait for a place.
+        debug: Send tracebacks to clients.
+        pinned_threads: Threads for environments with thread affinity.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        limits: Limits,
+        pool: Pool,
+        *,
+        capacity: int,
+        max_waiting: int,
+        debug: bool,
+        pinned_threads: int,
+    ) -> None:
+        self.draining = False
+        self._app = app
+        self._limits = limits
+        self._pool = pool
+        self._capacity = capacity
+        self._max_waiting = max_waiting
+        self._debug = debug
+        self._lock = threading.Lock()
+        self._by_name: dict[str, Session] = {}
+        self._places = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._pinned = (
+            [PinnedThread() for _ in range(pinned_threads)] if app.thread_affinity else []
+        )
+        self._next_pinned = 0
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def enter(self, connection: Connection, body: dict[str, Any]) -> Work | None:
+        """Answer HELLO; what takes long is returned as work.
+
+        Raises:
+            OpenEnvGymError: The session cannot be opened or resumed.
+        """
+        check_version(body, peer="client")
+        match body:
+            case {"resume": {"session": str(name)} as resume}:
+                with self._lock:
+                    session = self._by_name.get(name)
+                if session is None:
+                    raise lost_session(name)
+                connection.opened(session)
+                session.resume(connection, resume, self._resumed)
+                return None
+            case {"open": {"options": dict()} as opening}:
+                return self._admit(connection, opening)
+        raise errors.ProtocolError(
+            "Expected HELLO with a map 'open' (with 'options') or 'resume' (with 'session')."
+        )
+
+    def expire(self, now_s: float) -> None:
+        """End sessions and waits whose time is over."""
+        with self._lock:
+            overdue = [w for w in self._waiting if now_s > w.until_s]
+            for waiting in overdue:
+                self._waiting.remove(waiting)
+            sessions = list(self._by_name.values())
+        for waiting in overdue:
+            waiting.connection.refuse(self._full())
+        for session in sessions:
+            if session.expired(now_s):
+                _log.info("Session %s: expired (%s)", session.name, session.state.value)
+                session.end()
+
+    def drain(self) -> None:
+        """Open no more sessions."""
+        self.draining = True
+        with self._lock:
+            waiting, self._waiting = list(self._waiting), deque()
+        for one in waiting:
+            one.connection.refuse(_draining())
+
+    def each(self) -> list[Session]:
+        """Return the sessions that exist."""
+        with self._lock:
+            return list(self._by_name.values())
+
+    def end_all(self) -> None:
+        """End every session, those in a step after it."""
+        for session in self.each():
+            session.end()
+        for pinned in self._pinned:
+            pinned.stop()
+
+    # -- opening ------------------------------------------------------------------------------
+
+    def _admit(self, connection: Connection, opening: dict[str, Any]) -> Work | None:
+        if self.draining:
+            raise _draining()
+        wait_s = opening.get("wait_s", 0.0)
+        if not isinstance(wait_s, (int, float)) or not 0 <= wait_s <= 86_400:
+            raise errors.ProtocolError("Expected wait_s in 0..86400.", field="wait_s")
+        with self._lock:
+            if self._places < self._capacity:
+                self._places += 1
+                return self._open_work(connection, opening)
+            if wait_s > 0 and len(self._waiting) < self._max_waiting:
+                until_s = time.monotonic() + wait_s
+                self._waiting.append(_Waiting(connection, opening, until_s))
+                return None
+        raise self._full()
+
+    def _open_work(self, connection: Connection, opening: dict[str, Any]) -> Work:
+        if not self._pinned:
+            return lambda: self._open(connection, opening, None)
+        pinned = self._pinned[self._next_pinned % len(self._pinned)]
+        self._next_pinned += 1
+        return lambda: pinned.put(lambda: self._open(connection, opening, pinned))
+
+    def _open(
+        self, connection: Connection, opening: dict[str, Any], pinned: PinnedThread | None
+    ) -> None:
+        try:
+            host = self._app.open(opening["options"])
+        except BaseException as error:
+            self._leave()
+            if self._debug and not isinstance(error, errors.OpenEnvGymError):
+                _log.warning("Cannot make the environment:\n%s", traceback.format_exc())
+            connection.refuse(error)
+            return
+        try:
+            described = host.describe()
+        except BaseException as error:
+            host.close()
+            self._leave()
+            connection.refuse(error)
+            return
+        session = Session(self._limits, host, ended=self._forget, debug=self._debug, pinned=pinned)
+        with self._lock:
+            self._by_name[session.name] = session
+        welcome = {
+            **self._welcome(session),
+            "environment": {
+                **described,
+                "package": self._app.name,
+                "version": self._app.version,
+                "schemas": host.schemas(),
+            },
+        }
+        if connection.opened(session):
+            session.attach(connection, Welcome(welcome).to_wire())
+        else:  # the client has left meanwhile, and nobody knows the token
+            session.end()
+
+    def _welcome(self, session: Session) -> dict[str, Any]:
+        return {
+            "version": list(VERSION),
+            "agent": f"openenv-gym/{__version__}",
+            "features": [],
+            "session": session.name,
+            "token": session.protocol.token,
+            "epoch": session.protocol.epoch,
+            "limits": self._limits.to_wire(),
+        }
+
+    def _resumed(self, session: Session) -> list[Any]:
+        body = {**self._welcome(session), "received": session.protocol.received}
+        return Welcome(body).to_wire()
+
+    def _forget(self, session: Session) -> None:
+        with self._lock:
+            known = self._by_name.pop(session.name, None)
+        if known is not None:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Give a place back, and let the next in."""
+        with self._lock:
+            if not self._waiting or self.draining:
+                self._places -= 1
+                return
+            waiting = self._waiting.popleft()
+            work = self._open_work(waiting.connection, waiting.body)
+        self._pool.spawn(work)
+
+    def _full(self) -> errors.CapacityError:
+        return errors.CapacityError(
+            f"The server holds {len(self)} of at most {self._capacity} sessions.",
+            hint="Close environments, wait for a place (wait_s=), or raise the capacity.",
+            data={"sessions": len(self), "capacity": self._capacity},
+        )
+
+
+def _draining() -> errors.ServerDrainingError:
+    return errors.ServerDrainingError(
+        "The server is shutting down and opens no session.", hint="Connect to another server."
+    )

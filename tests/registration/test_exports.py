@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+import openenv_gym
+
+
+NAMES = [
+    "Action",
+    "Array",
+    "Environment",
+    "Observation",
+    "RemoteEnv",
+    "State",
+    "StepResult",
+    "__version__",
+    "errors",
+]
+
+
+def test_all() -> None:
+    assert openenv_gym.__all__ == NAMES
+    assert set(NAMES) <= set(dir(openenv_gym))
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("Action", "models"),
+        ("Array", "models"),
+        ("Environment", "server"),
+        ("Observation", "models"),
+        ("RemoteEnv", "env"),
+        ("State", "models"),
+        ("StepResult", "models"),
+    ],
+)
+def test_names_come_from_their_homes(name: str, home: str) -> None:
+    module = importlib.import_module(f"openenv_gym.{home}")
+    assert getattr(openenv_gym, name) is getattr(module, name)
+
+
+def test_errors_is_the_module() -> None:
+    assert openenv_gym.errors is importlib.import_module("openenv_gym.errors")
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", openenv_gym.__version__)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'NoSuch'"):
+        _ = openenv_gym.NoSuch
