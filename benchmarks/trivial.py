@@ -37,4 +37,4 @@ class TrivialEnv(gymnasium.Env[Vector, np.int64]):
         return self._values.copy(), 1.0, False, False, {}
 
 
-gymnasium.register("benchmarks/Trivial-v0", entry_point=TrivialEnv)
+gymnasium.register("benchmarks/Trivial-v0", entry_point="benchmarks.trivial:TrivialEnv")

@@ -141,7 +141,8 @@ class ScreenClient(EnvClient[TrivialAction, ScreenObservation, State]):
         return State(**payload)
 
 
-KINDS = {
+# Name -> the environment, its client, its observation.
+KINDS: dict[str, tuple[Any, Any, Any]] = {
     "trivial": (TrivialEnvironment, TrivialClient, TrivialObservation),
     "screen": (ScreenEnvironment, ScreenClient, ScreenObservation),
 }

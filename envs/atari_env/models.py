@@ -13,8 +13,9 @@ from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from openenv_gym.models import Action, Array, Observation, State
 from pydantic import Field, create_model
+
+from openenv_gym.models import Action, Array, Observation, State
 
 
 __all__ = [
@@ -124,15 +125,13 @@ class AtariState(State):
 @functools.cache
 def action_model(n_actions: int) -> type[AtariAction]:
     """Return the action model of a game with `n_actions` actions."""
+    text = AtariAction.model_fields["action_id"].description
     return create_model(
         "AtariAction",
         __base__=AtariAction,
         __module__=__name__,
         __doc__=AtariAction.__doc__,
-        action_id=(
-            int,
-            Field(ge=0, lt=n_actions, description=AtariAction.model_fields["action_id"].description),
-        ),
+        action_id=(int, Field(ge=0, lt=n_actions, description=text)),
     )
 
 

@@ -11,8 +11,9 @@ import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from openenv_gym.errors import InvalidOptionError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from openenv_gym.errors import InvalidOptionError
 
 
 __all__ = ["AtariOptions", "PreprocessOptions", "parse_options"]

@@ -1,7 +1,8 @@
 """What goes in and out of the echo environment."""
 
-from openenv_gym.models import Action, Observation
 from pydantic import Field
+
+from openenv_gym.models import Action, Observation
 
 
 __all__ = ["MAX_MESSAGE_LENGTH", "EchoAction", "EchoObservation"]

@@ -232,9 +232,7 @@ class Transport:
             hint="Is this the address of an openenv-gym server?",
         )
 
-    def _refusal(
-        self, response: Response, reason: BaseException | None
-    ) -> errors.OpenEnvGymError:
+    def _refusal(self, response: Response, reason: BaseException | None) -> errors.OpenEnvGymError:
         where = f"The server at {self._address}"
         body = bytes(response.body or b"")[:300].decode(errors="replace").strip()
         if response.status_code == HTTPStatus.UNAUTHORIZED:

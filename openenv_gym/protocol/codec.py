@@ -2,10 +2,6 @@
 
 A packet is encoded to a list of buffers, so that a large array goes from the environment's memory
 to the socket without being copied; a decoded array is a view of the received packet.
-
-Decoding is safe with any bytes. `msgpack` allocates the lists that a packet claims before it has
-seen an item of them, at each level of nesting anew; so `_check_head` walks over a head before
-`msgpack` gets it.
 """
 
 from __future__ import annotations
@@ -21,9 +17,24 @@ from gymnasium.spaces import GraphInstance
 
 from openenv_gym.errors import DecodeError, EncodeError
 from openenv_gym.protocol.values import (
+    BIG_INT,
+    COMPLEX,
+    FROZENSET,
+    GRAPH,
+    MAX_BIG_INT_BYTES,
+    MAX_DEPTH,
     MAX_DIMENSIONS,
-    check_bytes,
-    check_empty,
+    NDARRAY,
+    OBJECT_ARRAY,
+    SCALAR,
+    SET,
+    SIZED_FORMATS,
+    TUPLE,
+    Format,
+    check_array,
+    check_empty_array,
+    check_head,
+    check_keys,
     count_items,
     dtype_to_wire,
     layout_from_wire,
@@ -34,8 +45,6 @@ from openenv_gym.protocol.values import (
 __all__ = [
     "ALIGNMENT_BYTES",
     "INLINE_LIMIT_BYTES",
-    "MAX_DEPTH",
-    "MAX_ITEMS",
     "decode_packet",
     "encode_packet",
     "packet_size",
@@ -47,37 +56,21 @@ INLINE_LIMIT_BYTES = 512
 """Largest array that travels inside the head: copying it costs less than a buffer of its own."""
 
 ALIGNMENT_BYTES = 16
-"""Buffers begin at multiples of this."""
-
-MAX_DEPTH = 64
-"""Arrays and maps within each other, those inside extensions included."""
-
-MAX_ITEMS = 2**20
-"""Items of all arrays and maps of a packet (a pair of a map is two).
-
-A Python object takes some 60 times the byte or two that it is sent as.
-"""
-
-_MAX_BIG_INT_BYTES = 1024
-
-_TUPLE = 1
-_NDARRAY = 2
-_SCALAR = 3
-_BIG_INT = 4
-_COMPLEX = 5
-_SET = 6
-_FROZENSET = 7
-_OBJECT_ARRAY = 8
-_GRAPH = 9
+"""Buffers begin at multiples of this, counted from the start of the packet."""
 
 _PADDING = tuple(bytes(size) for size in range(ALIGNMENT_BYTES))
 
 _HEAD_SIZE = struct.Struct("<I")
-_COMPLEX_PARTS = struct.Struct("<dd")
+_TWO_DOUBLES = struct.Struct("<dd")
 
+_BIN8 = 0xC4  # first byte of a bin of up to 255 bytes
+
+# Looked up as globals, which is faster than as attributes. The class's own __new__ checks its
+# arguments, at thrice the cost.
 _ndarray = np.ndarray
-_new_tuple = tuple.__new__
 _ExtType = msgpack.ExtType
+_new_tuple = tuple.__new__
+_unpackb = msgpack.unpackb
 
 
 # ---------------------------------------------------------------------------------------------
@@ -89,13 +82,13 @@ def encode_packet(
 ) -> list[Buffer]:
     """Encode a message.
 
-    Large arrays are not copied: the result holds views of them, which see what is written to the
-    arrays later. Whoever keeps a packet beyond the sending joins the parts.
+    Large arrays are not copied: the result holds views of them, and what is written to an array
+    before the packet is sent, is sent. Whoever keeps a packet longer joins its parts.
 
     Args:
-        message: The message: plain data, NumPy arrays and scalars, and what else section 3 lists.
-        names: Names of the message's items, for errors. In the place of a name may stand None (the
-            index is shown) or a sequence with the names of that item's items.
+        message: The message: what section 3 lists, and subclasses of that.
+        names: Names of the message's items, for errors. Instead of a name there may be None (the
+            index is shown), or a sequence with the names of that item's own items.
 
     Returns:
         The parts of the packet, one-dimensional bytes each, to be sent one after the other.
@@ -103,34 +96,32 @@ def encode_packet(
     Raises:
         EncodeError: A value cannot be sent. `field` is its path in the message.
     """
-    try:
-        encoder = _encoders.pop()
-    except IndexError:
-        encoder = _Encoder()
+    encoder = _encoders.pop() if _encoders else _Encoder()
     try:
         head = encoder.pack(message if type(message) is list else list(message))
-        size = len(head)
-        _check_head(head)
+        # What the receiver would refuse is refused here, where it can be named.
+        if len(head) > MAX_DEPTH or 0xFF in head:
+            check_head(head)
+        start = _HEAD_SIZE.pack(len(head)) + head
     except Exception as error:
-        # The encoder is dropped: it may be in the middle of something.
+        # The encoder may be in the middle of something; it is not used again.
         _raise_encode_error(message, names, error)
-    first = _HEAD_SIZE.pack(size) + head
     arrays = encoder.arrays
+    parts: list[Buffer]
     if arrays:
-        parts: list[Buffer] = [first]
-        size += 4
-        for array in arrays:
-            padding = -size % ALIGNMENT_BYTES
-            if padding:
-                parts.append(_PADDING[padding])
-            size = array.nbytes
-            parts.append(array)
-        if len(first) % ALIGNMENT_BYTES:
-            parts[:2] = [first + parts[1]]  # type: ignore[operator]
         encoder.arrays = []
+        padding = _PADDING[-len(start) % ALIGNMENT_BYTES]
+        parts = [start + padding if padding else start]
+        last = arrays.pop()
+        for array in arrays:
+            parts.append(array)
+            padding = _PADDING[-len(array) % ALIGNMENT_BYTES]
+            if padding:
+                parts.append(padding)
+        parts.append(last)
     else:
-        parts = [first]
-    if size < _KEPT_BUFFER_BYTES:
+        parts = [start]
+    if len(start) <= _KEPT_BYTES:
         _encoders.append(encoder)
     return parts
 
@@ -140,231 +131,264 @@ def packet_size(parts: Iterable[Buffer]) -> int:
     return sum(map(len, parts))
 
 
-# Encoders that nobody uses at the moment: taking and giving back are atomic, so that every thread,
-# and a call inside another one, has its own.
-_encoders: list[_Encoder] = []
+class _UnsendableError(Exception):
+    """A value cannot be sent.
 
-# A packer keeps its buffer, which grows to the largest value it packed.
-_KEPT_BUFFER_BYTES = 2**18
+    Args:
+        reason: Why; the end of a sentence.
+        hint: What to do about it.
+    """
 
-# (dtype, shape) -> (beginning of the payload, goes inline, dtype to convert to or None).
-_Plan: TypeAlias = "tuple[bytes, bool, np.dtype[Any] | None]"
-_plans: dict[tuple[Any, ...], _Plan] = {}
-_MAX_PLANS = 1024
+    def __init__(self, reason: str, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
-class _Unsendable(Exception):
-    """A value cannot be sent; the text says why and what to do."""
+_TOO_DEEP = (
+    f"it is nested more than {MAX_DEPTH} levels deep, or contains itself",
+    "Flatten it, or send it as text.",
+)
 
 
 class _Encoder:
     """Packs one message at a time.
 
     Attributes:
-        arrays: Views of the arrays that go out of band, in their order.
-        pack: Pack a value.
+        arrays: Bytes of the arrays that go out of band, in the order in which they occur.
+        pack: Packs a value.
     """
 
-    __slots__ = ("_depth", "_packers", "arrays", "pack")
+    __slots__ = ("_depth", "_packs", "arrays", "pack")
 
     def __init__(self) -> None:
         self.arrays: list[memoryview] = []
+        self.pack = self._new_pack()
+        self._packs: list[Callable[[Any], bytes]] = []
         self._depth = 0
-        self._packers: list[Callable[[Any], bytes]] = []
-        self.pack = self._new_packer()
 
-    def _new_packer(self) -> Callable[[Any], bytes]:
-        # strict_types: subclasses, among them np.float64 and tuples, go through `_default`.
-        packer = msgpack.Packer(default=self._default, strict_types=True)
-        return packer.pack  # type: ignore[no-any-return]
+    def _new_pack(self) -> Callable[[Any], bytes]:
+        # strict_types: subclasses, np.float64 among them, and tuples go through `convert`.
+        pack: Callable[[Any], bytes] = msgpack.Packer(default=self.convert, strict_types=True).pack
+        return pack
 
-    def _default(self, value: Any) -> Any:
-        """Turn a value that MessagePack does not know into one that it does."""
+    def convert(self, value: Any) -> Any:
+        """Return what MessagePack knows for a value that it does not know."""
         kind = type(value)
         if kind is _ndarray:
-            return self._array(value)
-        handler = _HANDLERS.get(kind)
-        if handler is None:
-            handler = _find_handler(kind)
-        return handler(self, value)
+            return self.array(value)
+        converter = _CONVERTERS.get(kind)
+        if converter is None:
+            converter = _find_converter(kind)
+        return converter(self, value)
+
+    def convert_again(self, value: Any) -> Any:
+        """Return what `msgpack` packs for a value that it would not ask about once more."""
+        kind = type(value)
+        if value is None or kind in (bool, float, str, bytes, list, dict):
+            return value
+        return self.convert(value)
 
     def nest(self, code: int, items: list[Any]) -> Any:
-        """Return an extension whose payload is an array of these items."""
+        """Return an extension whose payload is an array."""
         # A packer cannot be used again while it packs.
-        pack = self._packers.pop() if self._packers else self._new_packer()
+        pack = self._packs.pop() if self._packs else self._new_pack()
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise _Unsendable(_TOO_DEEP)
+            raise _UnsendableError(*_TOO_DEEP)
         payload = pack(items)
         self._depth -= 1
-        if len(payload) < _KEPT_BUFFER_BYTES:
-            self._packers.append(pack)
+        if len(payload) <= _KEPT_BYTES:
+            self._packs.append(pack)
         return _new_tuple(_ExtType, (code, payload))
 
-    def _array(self, value: np.ndarray[Any, Any]) -> Any:
-        key = (value.dtype, value.shape)
+    def array(self, array: np.ndarray[Any, Any]) -> Any:
+        """Return the extension for an array, and put a large one's bytes aside."""
+        key = (array.dtype, array.shape)
         plan = _plans.get(key)
         if plan is None:
-            if value.dtype == object:
-                return self.nest(_OBJECT_ARRAY, [list(value.shape), value.reshape(-1).tolist()])
-            plan = _make_plan(value)
+            if array.dtype.kind == "O":
+                return self.nest(OBJECT_ARRAY, [list(array.shape), array.reshape(-1).tolist()])
+            plan = _plan(array)
             if len(_plans) >= _MAX_PLANS:
                 _plans.clear()
             _plans[key] = plan
-        prefix, inline, dtype = plan
+        prefix, is_inline, dtype = plan
         if dtype is not None:
-            value = value.astype(dtype)
-        if inline:
-            return _new_tuple(_ExtType, (_NDARRAY, prefix + value.tobytes()))
-        if not value.flags.c_contiguous:
-            value = value.copy()
-        # The detour by uint8: Python's buffers know no datetime64, and cast no other order.
-        self.arrays.append(value.reshape(-1).view(np.uint8).data)
-        index = msgpack.packb(len(self.arrays) - 1)
-        return _new_tuple(_ExtType, (_NDARRAY, prefix + index))
+            array = array.astype(dtype)
+        if is_inline:
+            return _new_tuple(_ExtType, (NDARRAY, prefix + array.tobytes()))
+        if not array.flags.c_contiguous:
+            array = array.copy()
+        prefix += msgpack.packb(len(self.arrays))
+        # Not memoryview(array): Python's buffers know no datetime64, and do not cast all others.
+        self.arrays.append(array.reshape(-1).view(np.uint8).data)
+        return _new_tuple(_ExtType, (NDARRAY, prefix))
 
 
-def _make_plan(value: np.ndarray[Any, Any]) -> _Plan:
-    shape = value.shape
-    if len(shape) > MAX_DIMENSIONS:
-        raise _Unsendable(f"An array has {len(shape)} dimensions, at most {MAX_DIMENSIONS} travel.")
+# Encoders that nobody uses at the moment. To take one out and to put one in are atomic, so every
+# thread, and every call inside of another, has its own.
+_encoders: list[_Encoder] = []
+
+# A packer keeps its buffer, which has grown to the largest value it packed; those beyond this are
+# not kept.
+_KEPT_BYTES = 2**18
+
+
+# What is sent of arrays of a dtype and shape before their data; whether these follow inline; and
+# what to convert the array to first, if anything.
+_Plan: TypeAlias = "tuple[bytes, bool, np.dtype[Any] | None]"
+_plans: dict[tuple[np.dtype[Any], tuple[int, ...]], _Plan] = {}
+_MAX_PLANS = 1024
+
+
+def _plan(array: np.ndarray[Any, Any]) -> _Plan:
+    if array.ndim > MAX_DIMENSIONS:
+        raise _UnsendableError(
+            f"an array has {array.ndim} dimensions, and at most {MAX_DIMENSIONS} can be sent",
+            "Reshape it.",
+        )
     try:
-        dtype = portable_dtype(value.dtype)
+        dtype = portable_dtype(array.dtype)
         wire = dtype_to_wire(dtype)
-        if not value.nbytes:
-            check_empty(shape, dtype.itemsize)
+        if not array.nbytes:
+            check_empty_array(array.shape, array.itemsize)
     except ValueError as error:
-        raise _Unsendable(f"{error}.") from None
-    inline = value.nbytes <= INLINE_LIMIT_BYTES
-    prefix = b"\x93" + msgpack.packb(wire) + msgpack.packb(list(shape))
-    if inline:
-        prefix += _bin_header(value.nbytes)
-    return prefix, inline, None if dtype == value.dtype else dtype
+        raise _UnsendableError(str(error)) from None
+    prefix: bytes = b"\x93" + msgpack.packb(wire) + msgpack.packb(array.shape)
+    is_inline = array.nbytes <= INLINE_LIMIT_BYTES
+    if is_inline:
+        prefix += _bin_header(array.nbytes)
+    return prefix, is_inline, None if dtype == array.dtype else dtype
 
 
-def _bin_header(size: int) -> bytes:
-    if size < 2**8:
-        return b"\xc4" + size.to_bytes(1, "big")
-    if size < 2**16:
-        return b"\xc5" + size.to_bytes(2, "big")
-    return b"\xc6" + size.to_bytes(4, "big")
+def _bin_header(size_bytes: int) -> bytes:
+    header: bytes = msgpack.packb(bytes(size_bytes))
+    return header[: len(header) - size_bytes]
+
+
+# What is sent of NumPy's numbers and booleans before their bytes. (Only where the machine has the
+# byte order that is sent; elsewhere `_scalar` goes by way of an array.)
+_scalar_dtypes: dict[type, np.dtype[Any]] = {
+    dtype.type: dtype
+    for dtype in map(np.dtype, "?bhilqBHILQefdFD")
+    if dtype == dtype.newbyteorder("<")
+}
+_scalar_prefixes: dict[type, bytes] = {
+    kind: b"\x92" + msgpack.packb(dtype.str) + _bin_header(dtype.itemsize)
+    for kind, dtype in _scalar_dtypes.items()
+}
+
+
+def _number(encoder: _Encoder, value: np.generic) -> Any:
+    return _new_tuple(_ExtType, (SCALAR, _scalar_prefixes[type(value)] + value.tobytes()))
 
 
 def _scalar(encoder: _Encoder, value: np.generic) -> Any:
-    kind = type(value)
-    prefix = _scalar_prefixes.get(kind)
-    if prefix is not None:
-        return _new_tuple(_ExtType, (_SCALAR, prefix + value.tobytes()))
-    if kind is np.object_:
-        raise _Unsendable("A NumPy object scalar cannot be sent.")
+    wire: str | list[Any]
     if isinstance(value, np.str_):
         # Not by way of an array, which would drop NULs at the end.
-        data = str.encode(value, "utf-32-le", "surrogatepass")
-        wire: str | list[Any] = f"<U{len(value)}"
+        wire, data = f"<U{len(value)}", value.encode("utf-32-le", "surrogatepass")
     elif isinstance(value, np.bytes_):
-        data = bytes(value)
-        wire = f"|S{len(value)}"
+        wire, data = f"|S{len(value)}", bytes(memoryview(value))
     else:
         try:
             dtype = portable_dtype(value.dtype)
             wire = dtype_to_wire(dtype)
         except ValueError as error:
-            raise _Unsendable(f"{error}.") from None
+            raise _UnsendableError(str(error)) from None
         data = np.asarray(value).astype(dtype).tobytes()
-    payload = b"\x92" + msgpack.packb(wire) + _bin_header(len(data)) + data
-    return _new_tuple(_ExtType, (_SCALAR, payload))
-
-
-def _is_native_little(dtype: np.dtype[Any]) -> bool:
-    return dtype == dtype.newbyteorder("<")
-
-
-_scalar_prefixes: dict[type, bytes] = {
-    dtype.type: b"\x92" + msgpack.packb(dtype.str) + _bin_header(dtype.itemsize)
-    for dtype in map(np.dtype, "?bhilqBHILQefdFD")
-    if _is_native_little(dtype)
-}
+    payload = b"\x92" + msgpack.packb(wire) + msgpack.packb(data)
+    return _new_tuple(_ExtType, (SCALAR, payload))
 
 
 def _int(encoder: _Encoder, value: int) -> Any:
     value = int.__index__(value)
     if -(2**63) <= value < 2**64:
         return value
-    # A bit for the sign.
-    size = value.bit_length() // 8 + 1 if value > 0 else (~value).bit_length() // 8 + 1
-    if size > _MAX_BIG_INT_BYTES:
-        raise _Unsendable(f"An integer takes {size} bytes, at most {_MAX_BIG_INT_BYTES} travel.")
-    return _new_tuple(_ExtType, (_BIG_INT, value.to_bytes(size, "big", signed=True)))
+    size = (value if value >= 0 else ~value).bit_length() // 8 + 1  # one bit more, for the sign
+    if size > MAX_BIG_INT_BYTES:
+        raise _UnsendableError(
+            f"an integer takes {size} bytes, and at most {MAX_BIG_INT_BYTES} can be sent",
+            "Send it as text.",
+        )
+    return _new_tuple(_ExtType, (BIG_INT, value.to_bytes(size, "big", signed=True)))
 
 
 def _complex(encoder: _Encoder, value: complex) -> Any:
-    return _new_tuple(_ExtType, (_COMPLEX, _COMPLEX_PARTS.pack(value.real, value.imag)))
+    return _new_tuple(_ExtType, (COMPLEX, _TWO_DOUBLES.pack(value.real, value.imag)))
 
 
 def _graph(encoder: _Encoder, value: GraphInstance) -> Any:
-    return encoder.nest(_GRAPH, [value.nodes, value.edges, value.edge_links])
+    return encoder.nest(GRAPH, [value.nodes, value.edges, value.edge_links])
+
+
+def _tuple(encoder: _Encoder, value: tuple[Any, ...]) -> Any:
+    return encoder.nest(TUPLE, list(value))
+
+
+def _set(encoder: _Encoder, value: set[Any]) -> Any:
+    return encoder.nest(SET, list(value))
+
+
+def _frozenset(encoder: _Encoder, value: frozenset[Any]) -> Any:
+    return encoder.nest(FROZENSET, list(value))
+
+
+def _array_subclass(encoder: _Encoder, value: np.ndarray[Any, Any]) -> Any:
+    if isinstance(value, np.ma.MaskedArray):
+        raise _UnsendableError(
+            "a masked array would lose its mask", "Fill it, or send data and mask."
+        )
+    return encoder.array(np.asarray(value))
 
 
 def _enum(encoder: _Encoder, value: Enum) -> Any:
-    return _packable(encoder, value.value)
+    return encoder.convert_again(value.value)
 
 
 def _model(encoder: _Encoder, value: Any) -> Any:
-    return _packable(encoder, value.model_dump())
+    return encoder.convert_again(value.model_dump())
 
 
-def _subarray(encoder: _Encoder, value: np.ndarray[Any, Any]) -> Any:
-    if isinstance(value, np.ma.MaskedArray):
-        raise _Unsendable("A masked array cannot be sent. Fill it, or send data and mask.")
-    return encoder._array(np.asarray(value))
+_Converter: TypeAlias = "Callable[[_Encoder, Any], Any]"
 
-
-def _packable(encoder: _Encoder, value: Any) -> Any:
-    """Return what `msgpack` packs itself: it asks only once about a value."""
-    kind = type(value)
-    if kind in (dict, list, str, float, bool, bytes) or value is None:
-        return value
-    return _int(encoder, value) if kind is int else encoder._default(value)
-
-
-_HANDLERS: dict[type, Callable[[_Encoder, Any], Any]] = {
-    tuple: lambda encoder, value: encoder.nest(_TUPLE, list(value)),
-    set: lambda encoder, value: encoder.nest(_SET, list(value)),
-    frozenset: lambda encoder, value: encoder.nest(_FROZENSET, list(value)),
-    GraphInstance: _graph,
-    int: _int,
+_CONVERTERS: dict[type, _Converter] = {
+    **dict.fromkeys(_scalar_prefixes, _number),
+    tuple: _tuple,
+    set: _set,
+    frozenset: _frozenset,
     complex: _complex,
-    **dict.fromkeys(_scalar_prefixes, _scalar),
+    int: _int,
+    GraphInstance: _graph,
 }
 
-# Looked through in this order for what is not listed above: np.float64 is a float, an Enum may be
-# a string.
-_FALLBACKS: tuple[tuple[type, Callable[[_Encoder, Any], Any]], ...] = (
-    (np.ndarray, _subarray),
+# What is not listed above is taken for the first of these that it is a subclass of. Their order
+# matters: np.float64 is a float too, an Enum may be a str, a GraphInstance is a tuple.
+_BASE_CONVERTERS: tuple[tuple[type, _Converter], ...] = (
+    (np.ndarray, _array_subclass),
     (np.generic, _scalar),
     (Enum, _enum),
     (GraphInstance, _graph),
-    (tuple, _HANDLERS[tuple]),
+    (tuple, _tuple),
+    (set, _set),
+    (frozenset, _frozenset),
     (list, lambda encoder, value: list(value)),
-    (set, _HANDLERS[set]),
-    (frozenset, _HANDLERS[frozenset]),
     (Mapping, lambda encoder, value: dict(value)),
     (str, lambda encoder, value: str.__str__(value)),
+    (bytes, lambda encoder, value: bytes(memoryview(value))),
+    (bytearray, lambda encoder, value: bytes(memoryview(value))),
     (int, _int),
     (float, lambda encoder, value: float.__float__(value)),
-    (complex, lambda encoder, value: _complex(encoder, complex.__complex__(value))),
-    (bytes, lambda encoder, value: bytes(memoryview(value))),
-    (bytearray, lambda encoder, value: bytes(value)),
+    (complex, _complex),
 )
 
 
-def _find_handler(kind: type) -> Callable[[_Encoder, Any], Any]:
-    for base, handler in _FALLBACKS:
+def _find_converter(kind: type) -> _Converter:
+    for base, converter in _BASE_CONVERTERS:
         if issubclass(kind, base):
-            return handler
-    if callable(getattr(kind, "model_dump", None)):
+            return converter
+    if callable(getattr(kind, "model_dump", None)):  # a Pydantic model
         return _model
-    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
     if hasattr(kind, "__dataclass_fields__"):
         hint = "Convert it with dataclasses.asdict."
     elif hasattr(kind, "__array__"):
@@ -373,12 +397,7 @@ def _find_handler(kind: type) -> Callable[[_Encoder, Any], Any]:
         hint = "Convert it to a list or a tuple."
     else:
         hint = "Send plain data, NumPy arrays or a Pydantic model."
-    raise _Unsendable(f"A {name} cannot be sent. {hint}")
-
-
-_TOO_DEEP = (
-    f"It is nested more than {MAX_DEPTH} levels deep, or contains itself. Flatten it, or send text."
-)
+    raise _UnsendableError("its type is unknown to the protocol", hint)
 
 
 def _raise_encode_error(
@@ -387,52 +406,66 @@ def _raise_encode_error(
     """Raise the error for a message that could not be encoded, naming the value to blame."""
     for index, item in enumerate(message):
         name = names[index] if names is not None and index < len(names) else None
-        if isinstance(name, (list, tuple)) and type(item) in (list, tuple):
-            inner = [(name[i] if i < len(name) else f"[{i}]", v) for i, v in enumerate(item)]
-        else:
-            inner = [(name if isinstance(name, str) else f"[{index}]", item)]
-        for path, value in inner:
-            _blame(path, value, 2)
-    if isinstance(error, _Unsendable):
-        raise EncodeError(str(error)) from None
-    raise EncodeError(f"The message cannot be sent: {error}") from error
+        if name is None or isinstance(name, str):
+            _blame(name or f"[{index}]", item, 2)
+        elif isinstance(item, (list, tuple)):
+            for i, inner in enumerate(item):
+                _blame(name[i] if i < len(name) else f"[{index}][{i}]", inner, 3)
+    # No value is bad by itself.
+    hint = "Send numbers as NumPy arrays." if isinstance(error, DecodeError) else None
+    raise EncodeError(f"The message cannot be sent: {error}", hint=hint) from error
 
 
 def _blame(path: str, value: Any, depth: int) -> None:
-    """Raise an EncodeError where the value, or one inside it, cannot be sent."""
-    kind = type(value)
-    if isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        children = [
-            (f"{path}[{', '.join(map(str, index))}]", item) for index, item in np.ndenumerate(value)
-        ]
-    elif isinstance(value, Mapping) or callable(getattr(kind, "model_dump", None)):
-        mapping = dict(value if isinstance(value, Mapping) else value.model_dump())
-        children = []
-        for key, item in mapping.items():
-            children.append((f"{path}[{_short(key)}] (the key)", key))
-            children.append((f"{path}[{_short(key)}]", item))
-    elif isinstance(value, GraphInstance):
-        children = [(f"{path}.{name}", getattr(value, name)) for name in GraphInstance._fields]
-    elif isinstance(value, (list, tuple)):
-        children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-    elif isinstance(value, (set, frozenset)):
-        children = [(f"{path}[{_short(item)}]", item) for item in value]
-    else:
-        try:
-            _Encoder().pack([value])
-        except Exception as error:
-            text = str(error) if isinstance(error, _Unsendable) else f"It cannot be sent: {error}."
-            raise EncodeError(
-                f"{path} (type {kind.__qualname__}): {text}", field=path, data={"type": str(kind)}
-            ) from None
-        return
-    if depth > MAX_DEPTH:
-        path = path if len(path) <= 60 else f"{path[:60]}..."
-        raise EncodeError(f"{path} (type {kind.__qualname__}): {_TOO_DEEP}", field=path)
+    """Raise an EncodeError where a value cannot be sent, or one inside it.
+
+    Args:
+        path: Where the value is.
+        value: The value.
+        depth: Its level of nesting, should it be an array or a map.
+    """
+    type_name = type(value).__qualname__
+    try:
+        children = _children(path, value)
+        if children is None:
+            head = _Encoder().pack([value])
+            check_head(head)
+            return
+        if depth > MAX_DEPTH:
+            path = path if len(path) <= 80 else f"{path[:80]}..."
+            raise _UnsendableError(*_TOO_DEEP)
+    except Exception as error:
+        raise EncodeError(
+            f"{path} (of type {type_name}) cannot be sent: {str(error).rstrip('.')}.",
+            field=path,
+            hint=getattr(error, "hint", None),
+            data={"type": type_name},
+        ) from None
     for child_path, child in children:
         _blame(child_path, child, depth + 1)
+
+
+def _children(path: str, value: Any) -> Iterable[tuple[str, Any]] | None:
+    """Return paths and values of what a value contains; None where it is a plain one."""
+    if isinstance(value, Enum):
+        value = value.value
+    if callable(getattr(type(value), "model_dump", None)):
+        value = value.model_dump()
+    if isinstance(value, Mapping):
+        pairs = dict(value).items()
+        keys = [(f"{path}.keys()[{index}]", key) for index, (key, _) in enumerate(pairs)]
+        return keys + [(f"{path}[{_short(key)}]", item) for key, item in pairs]
+    if isinstance(value, GraphInstance):
+        return [(f"{path}.{name}", getattr(value, name)) for name in GraphInstance._fields]
+    if isinstance(value, (list, tuple)):
+        return [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    if isinstance(value, (set, frozenset)):
+        return [(f"{path}{{{_short(item)}}}", item) for item in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return [
+            (f"{path}[{', '.join(map(str, index))}]", item) for index, item in np.ndenumerate(value)
+        ]
+    return None
 
 
 def _short(key: object) -> str:
@@ -449,93 +482,91 @@ def decode_packet(data: memoryview) -> list[Any]:
 
     Args:
         data: The packet, one-dimensional writable bytes. Large arrays in the result are views of
-            this memory (each of a part of its own), so it belongs to the message from now on.
+            this memory, each of its own part, so from now on it belongs to the message.
 
     Returns:
         The message.
 
     Raises:
-        DecodeError: The bytes are not a packet, or hold a value that section 3 does not know.
+        DecodeError: The bytes are not a packet, or hold what section 3 does not know.
     """
     try:
         (size,) = _HEAD_SIZE.unpack_from(data)
-        end = 4 + size
-        head = bytes(data[4:end])
+        head = data[4 : 4 + size].tobytes()
         if len(head) != size:
-            raise DecodeError(
-                f"A packet of {len(data)} bytes claims to have a head of {size} bytes."
-            )
-        unsafe_keys = _check_head(head)
-        decoder = _Decoder(data, end, unsafe_keys)
+            raise DecodeError(f"A packet of {len(data)} bytes claims a head of {size} bytes.")
+        has_many_keys = (size > MAX_DEPTH or 0xFF in head) and check_head(head)
+        decoder = _Decoder(data, 4 + size)
+        if has_many_keys:
+            decoder.pairs_hook = _make_dict
         message = decoder.unpack(head)
         if type(message) is not list:
-            raise DecodeError("A packet does not hold an array.")
-        rest = len(data) - decoder.position
-        if rest and (rest >= ALIGNMENT_BYTES or rest != -decoder.position % ALIGNMENT_BYTES):
-            raise DecodeError(f"A packet has {rest} bytes that no array refers to.")
+            raise DecodeError("The head of a packet is not an array.")
+        end = decoder.end
+        if len(data) != end and len(data) != end + -end % ALIGNMENT_BYTES:
+            raise DecodeError(f"A packet has {len(data) - end} bytes that no array refers to.")
     except DecodeError:
         raise
     except Exception as error:
-        # Whatever msgpack, NumPy or Python found wrong with the bytes.
-        text = str(error) or type(error).__name__
-        raise DecodeError(f"The bytes are not a packet of this protocol: {text}.") from None
+        # Whatever msgpack, NumPy or Python itself found wrong with the bytes.
+        raise DecodeError(
+            f"The bytes are not a packet of this protocol: {type(error).__name__}: {error}"
+        ) from None
     return message
-
-
-# Nested extensions up to this are unpacked by msgpack, which copies the payload and takes 41 KB of
-# stack for each level; what lies deeper is unpacked here.
-_FAST_EXTENSIONS = 4
 
 
 class _Decoder:
     """Unpacks the head of one packet.
 
     Attributes:
-        position: End of the last buffer, counted from the start of the packet, in bytes.
+        end: Where the last buffer ends that an array has referred to, counted from the start of the
+            packet, in bytes.
+        pairs_hook: Makes a dict of pairs; None leaves that to `msgpack`, which is faster.
     """
 
-    __slots__ = ("_buffers", "_data", "_depth", "_pairs_hook", "position")
+    __slots__ = ("_buffers", "_data", "_depth", "end", "pairs_hook")
 
-    def __init__(self, data: memoryview, position: int, unsafe_keys: bool) -> None:
-        self.position = position
+    def __init__(self, data: memoryview, end: int) -> None:
+        self.end = end
+        self.pairs_hook: Callable[[list[tuple[Any, Any]]], dict[Any, Any]] | None = None
         self._data = data
         self._buffers = 0
         self._depth = 0
-        self._pairs_hook = _make_dict if unsafe_keys else None
 
     def unpack(self, payload: Buffer) -> Any:
         """Unpack exactly one value."""
-        if self._depth <= _FAST_EXTENSIONS:
-            return msgpack.unpackb(
+        if self._depth <= _MAX_UNPACKB_DEPTH:
+            return _unpackb(
                 payload,
                 strict_map_key=False,
-                ext_hook=self._extension,
-                object_pairs_hook=self._pairs_hook,
+                ext_hook=self.extension,
+                object_pairs_hook=self.pairs_hook,
             )
         view = memoryview(payload)
         value, position = self._read(view, 0)
         if position != len(view):
-            raise DecodeError("An extension value has bytes beyond its end.")
+            raise DecodeError("The payload of an extension does not end where its array does.")
         return value
 
-    def _extension(self, code: int, payload: Buffer) -> Any:
-        if code == _NDARRAY:
-            return self._array(payload)
-        if code == _SCALAR:
-            return self._scalar(payload)
-        if code == _TUPLE:
+    def extension(self, code: int, payload: Any) -> Any:
+        """Return the value of an extension; the payload is bytes or, if it nests, a memoryview."""
+        if code == NDARRAY:
+            return self._array(bytes(payload))
+        if code == SCALAR:
+            return self._scalar(bytes(payload))
+        if code == TUPLE:
             return tuple(self._items(payload))
-        if code == _BIG_INT:
+        if code == BIG_INT:
             return _read_big_int(bytes(payload))
-        if code == _COMPLEX:
-            return complex(*_COMPLEX_PARTS.unpack(payload))
-        if code == _SET:
-            return set(_check_keys(self._items(payload)))
-        if code == _FROZENSET:
-            return frozenset(_check_keys(self._items(payload)))
-        if code == _OBJECT_ARRAY:
+        if code == COMPLEX:
+            return complex(*_TWO_DOUBLES.unpack(payload))
+        if code in (SET, FROZENSET):
+            items = self._items(payload)
+            check_keys(items)
+            return set(items) if code == SET else frozenset(items)
+        if code == OBJECT_ARRAY:
             return self._object_array(payload)
-        if code == _GRAPH:
+        if code == GRAPH:
             nodes, edges, edge_links = self._items(payload)
             return GraphInstance(nodes, edges, edge_links)
         raise DecodeError(f"The extension type {code} is unknown.")
@@ -548,57 +579,72 @@ class _Decoder:
             raise DecodeError("The payload of an extension is not an array.")
         return items
 
-    def _array(self, payload: Buffer) -> np.ndarray[Any, Any]:
+    def _array(self, payload: bytes) -> np.ndarray[Any, Any]:
+        prefix_size = payload.find(_BIN8) + 2
+        known = _known_arrays.get(payload[:prefix_size])
+        if known is not None and len(payload) == prefix_size + known[2]:
+            array: np.ndarray[Any, Any]
+            array = _ndarray(known[0], known[1], bytearray(payload[prefix_size:]))
+            return array
         wire, shape, content = self._items(payload)
-        dtype, item_bytes, checked = layout_from_wire(wire)
+        dtype, item_bytes, is_checked = layout_from_wire(wire)
         size = count_items(shape) * item_bytes
         if not size:
-            check_empty(shape, item_bytes)
+            check_empty_array(shape, item_bytes)
+        shape = tuple(shape)
         if type(content) is bytes:
             if len(content) != size:
                 raise DecodeError(f"An array of {size} bytes comes with {len(content)} bytes.")
-            array: np.ndarray[Any, Any] = _ndarray(tuple(shape), dtype, bytearray(content))
+            array = _ndarray(shape, dtype, bytearray(content))
+            if prefix_size == len(payload) - size <= _MAX_KNOWN_BYTES and not is_checked:
+                if len(_known_arrays) >= _MAX_KNOWN_ARRAYS:
+                    _known_arrays.clear()
+                _known_arrays[payload[:prefix_size]] = shape, dtype, size
         else:
             if type(content) is not int or content != self._buffers:
-                raise DecodeError(
-                    f"An array refers to buffer {content!r:.40}, not to the next one."
-                )
-            start = self.position + -self.position % ALIGNMENT_BYTES
+                raise DecodeError(f"An array does not refer to buffer {self._buffers}, the next.")
+            start = self.end + -self.end % ALIGNMENT_BYTES
             if start + size > len(self._data):
-                raise DecodeError(f"An array of {size} bytes goes beyond the end of the packet.")
-            array = _ndarray(tuple(shape), dtype, self._data, start)
+                raise DecodeError(f"An array of {size} bytes goes beyond the end of its packet.")
+            array = _ndarray(shape, dtype, self._data, start)
             self._buffers += 1
-            self.position = start + size
-        if checked:
-            check_bytes(array)
+            self.end = start + size
+        if is_checked:
+            check_array(array)
         return array
 
-    def _scalar(self, payload: Buffer) -> Any:
+    def _scalar(self, payload: bytes) -> Any:
+        prefix_size = payload.find(_BIN8) + 2
+        number = _numbers.get(payload[:prefix_size])
+        if number is not None and len(payload) == prefix_size + number.itemsize:
+            return np.frombuffer(payload, number, 1, prefix_size)[0]
         wire, content = self._items(payload)
-        dtype, item_bytes, checked = layout_from_wire(wire)
+        dtype, item_bytes, is_checked = layout_from_wire(wire)
         if type(content) is not bytes or len(content) != item_bytes:
-            raise DecodeError("A NumPy scalar does not come with the bytes of its dtype.")
+            raise DecodeError("A NumPy scalar does not come with as many bytes as its dtype has.")
         if dtype.kind == "U":
             return np.str_(content.decode("utf-32-le", "surrogatepass"))
         if dtype.kind == "S":
             return np.bytes_(content)
         array: np.ndarray[Any, Any] = _ndarray((), dtype, bytearray(content))
-        if checked:
-            check_bytes(array)
+        if is_checked:
+            check_array(array)
         return array[()]
 
     def _object_array(self, payload: Buffer) -> np.ndarray[Any, Any]:
         shape, items = self._items(payload)
         if type(items) is not list or count_items(shape) != len(items):
             raise DecodeError("The items of an object array do not fill its shape.")
-        check_empty(shape, 8)
-        return np.fromiter(items, object, len(items)).reshape(shape)
+        if not items:
+            check_empty_array(shape, 8)
+        array: np.ndarray[Any, Any] = np.fromiter(items, np.dtype(object), len(items))
+        return array.reshape(shape)
 
     def _read(self, view: memoryview, position: int) -> tuple[Any, int]:
-        """Read a value, and return it and the position behind it.
+        """Read one value, and return it and where it ends.
 
-        What `msgpack.unpackb` does, without its copies and its use of the stack. Claims of sizes
-        and the depth have been checked, or the head is a small one.
+        The same as `msgpack.unpackb`, but neither copies a payload nor needs much of the C stack.
+        `check_head` has seen the bytes.
         """
         byte = view[position]
         position += 1
@@ -606,28 +652,22 @@ class _Decoder:
             return byte, position
         if byte >= 0xE0:
             return byte - 0x100, position
-        if byte < 0xC0:
-            kind = "map" if byte < 0x90 else "array" if byte < 0xA0 else "str"
-            size = byte & (0x0F if byte < 0xA0 else 0x1F)
-        else:
-            kind, size = _FORMATS[byte]
-            content = view[position : position + size]
-            if len(content) != size:
-                raise DecodeError("A value goes beyond the end of the packet.")
-            position += size
-            if type(kind) is not str:
-                return kind(content), position
-            if not kind.startswith("fixext"):
-                size = int.from_bytes(content, "big")
-            else:
-                size = int(kind[6:])
-        if kind == "array":
+        if byte in _CONSTANTS:
+            return _CONSTANTS[byte], position
+        if byte in _NUMBER_FORMATS:
+            number = _NUMBER_FORMATS[byte]
+            return number.unpack_from(view, position)[0], position + number.size
+        form, width, size = SIZED_FORMATS[byte]
+        if width:
+            size = int.from_bytes(view[position : position + width], "big")
+            position += width
+        if form is Format.ARRAY:
             items = []
             for _ in range(size):
                 item, position = self._read(view, position)
                 items.append(item)
             return items, position
-        if kind == "map":
+        if form is Format.MAP:
             pairs = []
             for _ in range(size):
                 key, position = self._read(view, position)
@@ -635,64 +675,50 @@ class _Decoder:
                 pairs.append((key, item))
             return _make_dict(pairs), position
         code = 0
-        if "ext" in kind:
+        if form is Format.EXTENSION:
             code = view[position]
             position += 1
         content = view[position : position + size]
-        if len(content) != size:
-            raise DecodeError("A value goes beyond the end of the packet.")
         position += size
-        if kind == "str":
+        if position > len(view):
+            raise DecodeError("A value goes beyond the end of what it is a part of.")
+        if form is Format.STR:
             return str(content, "utf-8"), position
-        if kind == "bin":
-            return bytes(content), position
-        return self._extension(code, content), position
+        if form is Format.BIN:
+            return content.tobytes(), position
+        return self.extension(code, content), position
 
 
-def _reader(form: str) -> Callable[[memoryview], Any]:
-    unpack = struct.Struct(form).unpack
-    return lambda content: unpack(content)[0]
+# `unpackb` copies the payload of an extension, and takes 41 KB of the C stack: where extensions are
+# nested deeper than this, `_Decoder._read` takes over.
+_MAX_UNPACKB_DEPTH = 4
 
+# What precedes the bytes of an array or a scalar -> shape, dtype and size of the array in bytes, or
+# dtype of the scalar. Environments send the same few again and again.
+#
+# The key ends with the header of the bytes. Should the search find that header's first byte earlier
+# (in a shape, say), then the key is not one of these: MessagePack has no two values of which one
+# begins with the other.
+_known_arrays: dict[bytes, tuple[tuple[int, ...], np.dtype[Any], int]] = {}
+_MAX_KNOWN_ARRAYS = 1024
+_MAX_KNOWN_BYTES = 64
+_numbers: dict[bytes, np.dtype[Any]] = {
+    prefix: np.dtype(_scalar_dtypes[kind].str)  # of C's long and long long, the usual one
+    for kind, prefix in _scalar_prefixes.items()
+    if kind is not np.bool_  # of its bytes, only two are valid
+}
 
-# Byte -> how to read a value of fixed size, or what it is the beginning of; and how many bytes that
-# takes. https://github.com/msgpack/msgpack/blob/master/spec.md, section "Formats".
-_FORMATS: dict[int, tuple[Any, int]] = {
-    0xC0: (lambda content: None, 0),
-    0xC2: (lambda content: False, 0),
-    0xC3: (lambda content: True, 0),
-    0xC4: ("bin", 1),
-    0xC5: ("bin", 2),
-    0xC6: ("bin", 4),
-    0xC7: ("ext", 1),
-    0xC8: ("ext", 2),
-    0xC9: ("ext", 4),
-    0xCA: (_reader(">f"), 4),
-    0xCB: (_reader(">d"), 8),
-    0xCC: (_reader(">B"), 1),
-    0xCD: (_reader(">H"), 2),
-    0xCE: (_reader(">I"), 4),
-    0xCF: (_reader(">Q"), 8),
-    0xD0: (_reader(">b"), 1),
-    0xD1: (_reader(">h"), 2),
-    0xD2: (_reader(">i"), 4),
-    0xD3: (_reader(">q"), 8),
-    0xD4: ("fixext1", 0),
-    0xD5: ("fixext2", 0),
-    0xD6: ("fixext4", 0),
-    0xD7: ("fixext8", 0),
-    0xD8: ("fixext16", 0),
-    0xD9: ("str", 1),
-    0xDA: ("str", 2),
-    0xDB: ("str", 4),
-    0xDC: ("array", 2),
-    0xDD: ("array", 4),
-    0xDE: ("map", 2),
-    0xDF: ("map", 4),
+_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
+_NUMBER_FORMATS = {
+    byte: struct.Struct(form)
+    for byte, form in zip(
+        range(0xCA, 0xD4), (">f", ">d", ">B", ">H", ">I", ">Q", ">b", ">h", ">i", ">q"), strict=True
+    )
 }
 
 
 def _read_big_int(payload: bytes) -> int:
-    if not 1 <= len(payload) <= _MAX_BIG_INT_BYTES:
+    if not 1 <= len(payload) <= MAX_BIG_INT_BYTES:
         raise DecodeError(f"A big integer has {len(payload)} bytes.")
     value = int.from_bytes(payload, "big", signed=True)
     if len(payload) > 1 and value == int.from_bytes(payload[1:], "big", signed=True):
@@ -700,144 +726,6 @@ def _read_big_int(payload: bytes) -> int:
     return value
 
 
-# Python randomises the hashes of str and bytes, and 64-bit integers and floats collide a few times
-# at most; but anybody can compute tuples, frozensets, complex numbers and big integers that all
-# have the same hash, and n of them take n * n steps to put in a set. As many as this do not matter.
-_MAX_COLLISIONS = 256
-
-
-def _check_keys(keys: list[Any]) -> list[Any]:
-    """Refuse keys that were made to collide."""
-    if len(keys) - _MAX_COLLISIONS > 0 and (
-        len(keys) - len({hash(key) for key in keys}) > _MAX_COLLISIONS
-    ):
-        raise DecodeError("The keys of a set or map have the same hashes.")
-    return keys
-
-
 def _make_dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    _check_keys([key for key, _ in pairs])
+    check_keys([key for key, _ in pairs])
     return dict(pairs)
-
-
-# Heads up to this may be given to msgpack with fewer than `MAX_DEPTH` bytes that could begin an
-# array or a map: all their claims together are then at most 64 * 512 pointers.
-_SMALL_HEAD_BYTES = 512
-
-# What could begin an array or a map; all other bytes.
-_ARRAYS_AND_MAPS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])
-_OTHER_BYTES = bytes(set(range(256)) - set(_ARRAYS_AND_MAPS))
-
-# Size of a value, by its first byte, where that tells it: 0 for all others.
-_SIZES = bytes(
-    1
-    if byte < 0x80 or byte >= 0xE0 or byte in (0xC0, 0xC2, 0xC3)
-    else byte - 0xA0 + 1
-    if 0xA0 <= byte < 0xC0
-    else {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
-    .get(byte, 0)
-    for byte in range(256)
-)  # fmt: skip
-
-# Extensions that begin with an array.
-_NESTING = frozenset((_TUPLE, _NDARRAY, _SCALAR, _SET, _FROZENSET, _OBJECT_ARRAY, _GRAPH))
-_EXTENSIONS = _NESTING | {_BIG_INT, _COMPLEX}
-
-
-def _check_head(head: bytes) -> bool:
-    """Refuse a head that would cost more memory or nesting than it may.
-
-    Returns:
-        Whether there are so many keys that can be made to collide that it matters.
-
-    Raises:
-        DecodeError: The head is not well-formed, nests too deep or has too many items.
-    """
-    size = len(head)
-    if size <= _SMALL_HEAD_BYTES and (
-        (size <= MAX_DEPTH or len(head.translate(None, _OTHER_BYTES)) <= MAX_DEPTH)
-        # msgpack makes a Timestamp of the extension type -1, without asking us.
-        and b"\xff" not in head
-    ):
-        return False
-    return _walk(head)
-
-
-def _walk(head: bytes) -> bool:
-    sizes = _SIZES
-    # The innermost array or map: how many of its items are to come. Around it, `outer`: the same,
-    # and where the extension ends whose payload the inner array is (-1 if it is none).
-    left = 1
-    payload_end = -1
-    outer: list[tuple[int, int]] = []
-    position = 0
-    end = len(head)
-    items = 0
-    hashable = 0
-    while True:
-        while left:
-            byte = head[position]
-            left -= 1
-            size = sizes[byte]
-            if size:
-                position += size
-                continue
-            if byte < 0xA0 or byte >= 0xDC:
-                new_end = -1
-            elif 0xC4 <= byte <= 0xC6 or byte >= 0xD9:
-                width = 1 << (byte - 0xC4 if byte < 0xD9 else byte - 0xD9)
-                position += 1 + width
-                position += int.from_bytes(head[position - width : position], "big")
-                continue
-            elif byte >= 0xC7:
-                if byte < 0xD4:
-                    width = 1 << (byte - 0xC7)
-                    position += 1 + width
-                    size = int.from_bytes(head[position - width : position], "big")
-                else:
-                    position += 1
-                    size = 1 << (byte - 0xD4)
-                code = head[position]
-                position += 1
-                if code not in _NESTING:
-                    if code not in _EXTENSIONS:
-                        raise DecodeError(f"The extension type {code} is unknown.")
-                    hashable += 1
-                    position += size
-                    continue
-                hashable += code != _NDARRAY
-                new_end = position + size
-                byte = head[position]
-                if not (0x90 <= byte < 0xA0 or 0xDC <= byte <= 0xDD):
-                    raise DecodeError("The payload of an extension is not an array.")
-            else:
-                raise DecodeError("The byte 0xc1 begins no value.")
-            # An array or a map.
-            position += 1
-            if byte < 0xA0:
-                count = byte & 0x0F
-                is_map = byte < 0x90
-            else:
-                width = 4 if byte & 1 else 2
-                count = int.from_bytes(head[position : position + width], "big")
-                position += width
-                is_map = byte >= 0xDE
-            if is_map:
-                count *= 2
-            if count > end - position:
-                raise DecodeError(f"An array or map of {count} items goes beyond the packet.")
-            items += count
-            if items > MAX_ITEMS:
-                raise DecodeError(f"A packet has more than {MAX_ITEMS} items.")
-            outer.append((left, payload_end))
-            if len(outer) > MAX_DEPTH:
-                raise DecodeError(f"Values are nested more than {MAX_DEPTH} levels deep.")
-            left, payload_end = count, new_end
-        if payload_end not in (-1, position):
-            raise DecodeError("The payload of an extension does not end with its array.")
-        if not outer:
-            break
-        left, payload_end = outer.pop()
-    if position != end:
-        raise DecodeError("The head of a packet does not end with its value.")
-    return hashable > _MAX_COLLISIONS

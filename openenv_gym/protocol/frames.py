@@ -293,7 +293,8 @@ class MessageReader:
                 start, scratch = self._start, self._scratch
                 available = self._end - start
                 if available < 2:
-                    return self._wait()
+                    self._wait()
+                    return None
                 first, second = scratch[start], scratch[start + 1]
                 fin, opcode = first >= 0x80, first & 0x0F
                 size = second & 0x7F
@@ -302,14 +303,16 @@ class MessageReader:
                     header_size = 4 if size == 126 else 10
                     if available < header_size:
                         self._check(first, second, 0)
-                        return self._wait()
+                        self._wait()
+                        return None
                     size = int.from_bytes(scratch[start + 2 : start + header_size], "big")
                 self._check(first, second, size)
                 mask = b""
                 if self._peer_masks:
                     header_size += 4
                     if available < header_size:
-                        return self._wait()
+                        self._wait()
+                        return None
                     mask = bytes(scratch[start + header_size - 4 : start + header_size])
                 start += header_size
                 arrived = self._end - start
@@ -318,7 +321,8 @@ class MessageReader:
                         self._frame = fin, opcode, mask
                         self._receive_in_place(start, size)
                         continue
-                    return self._wait()
+                    self._wait()
+                    return None
                 self._start = start + size
                 data = memoryview(scratch[start : start + size])
             if mask:
@@ -377,7 +381,7 @@ class MessageReader:
     def _receive_in_place(self, start: int, size: int) -> None:
         """Move what has arrived of a large payload to memory of its own."""
         arrived = self._end - start
-        payload = memoryview(np.empty(min(size, _TRUSTED_BYTES), np.uint8))
+        payload = np.empty(min(size, _TRUSTED_BYTES), np.uint8).data
         payload[:arrived] = self._scratch_view[start : self._end]
         self._payload, self._payload_size, self._filled = payload, size, arrived
         self._start = self._end = 0
@@ -385,7 +389,7 @@ class MessageReader:
     def _grow(self) -> None:
         """Take more memory for a payload that filled what it was trusted with."""
         assert self._payload is not None
-        payload = memoryview(np.empty(min(2 * self._filled, self._payload_size), np.uint8))
+        payload = np.empty(min(2 * self._filled, self._payload_size), np.uint8).data
         payload[: self._filled] = self._payload
         self._payload = payload
 

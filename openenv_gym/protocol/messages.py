@@ -174,17 +174,21 @@ def read_client_message(message: list[Any]) -> Hello | Request | Cancel | Ack:
     Raises:
         ProtocolError: The message has an unknown type or the wrong form.
     """
-    match message:
-        case [1, int(id_), int(ack), str(op), list(args), *rest]:
-            options = rest[0] if rest else {}
-            if id_ >= 1 and ack >= 0 and isinstance(options, dict):
-                return Request(id_, ack, op, args, options)
-        case [0, dict(body), *_]:
-            return Hello(body)
-        case [2, int(id_), *_]:
-            return Cancel(id_)
-        case [3, int(ack), *_]:
-            return Ack(ack)
+    kind, size = message[0] if message else None, len(message)
+    # By hand and not by `match`, which takes five times as long, in every step.
+    if kind == 1 and size >= 5:
+        id_, ack, op, args = message[1:5]
+        options = message[5] if size > 5 else {}
+        if (type(id_) is int and id_ >= 1 and type(ack) is int and ack >= 0) and (
+            type(op) is str and type(args) is list and type(options) is dict
+        ):
+            return Request(id_, ack, op, args, options)
+    elif kind == 0 and size >= 2 and type(message[1]) is dict:
+        return Hello(message[1])
+    elif kind == 2 and size >= 2 and type(message[1]) is int:
+        return Cancel(message[1])
+    elif kind == 3 and size >= 2 and type(message[1]) is int:
+        return Ack(message[1])
     raise _malformed(message, "HELLO, REQUEST, CANCEL or ACK")
 
 
@@ -194,17 +198,21 @@ def read_server_message(message: list[Any]) -> Welcome | Result | Failure | Goaw
     Raises:
         ProtocolError: The message has an unknown type or the wrong form.
     """
-    match message:
-        case [17, int(id_), value, [int(), int(), *_] as timing, *rest]:
-            extras = rest[0] if rest else {}
-            if isinstance(extras, dict):
-                return Result(id_, value, timing, extras)
-        case [18, (int() | None) as id_, dict(error), *_]:
-            return Failure(id_, error)
-        case [16, dict(body), *_]:
-            return Welcome(body)
-        case [19, dict(body), *_]:
-            return Goaway(body)
+    kind, size = message[0] if message else None, len(message)
+    if kind == 17 and size >= 4:
+        id_, value, timing = message[1:4]
+        extras = message[4] if size > 4 else {}
+        if (type(id_) is int and type(timing) is list and len(timing) >= 2) and (
+            type(timing[0]) is int and type(timing[1]) is int and type(extras) is dict
+        ):
+            return Result(id_, value, timing, extras)
+    elif kind == 18 and size >= 3 and type(message[2]) is dict:
+        if message[1] is None or type(message[1]) is int:
+            return Failure(message[1], message[2])
+    elif kind == 16 and size >= 2 and type(message[1]) is dict:
+        return Welcome(message[1])
+    elif kind == 19 and size >= 2 and type(message[1]) is dict:
+        return Goaway(message[1])
     raise _malformed(message, "WELCOME, RESULT, ERROR or GOAWAY")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from typing import Any
 
 import gymnasium
@@ -30,9 +31,12 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     Raises:
         InvalidOptionError: There is no such id.
     """
+    module, _, name = env_id.rpartition(":")
     try:
-        spec = gymnasium.spec(env_id)
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        if module:
+            importlib.import_module(module)
+        spec = gymnasium.spec(name)
+    except (gymnasium.error.Error, ImportError) as error:
         raise errors.InvalidOptionError(
             f"The server cannot find the environment {env_id!r}: {error}",
             field="env_id",

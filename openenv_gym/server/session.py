@@ -229,7 +229,12 @@ class Session:
                 request.op, request.args, options.get("rng") if options else None
             )
             timing = [begin_ns - arrived_ns, took_ns]
-            return encode_packet(Result(request.id, value, timing, extras).to_wire())
+            try:
+                return encode_packet(Result(request.id, value, timing, extras).to_wire())
+            except errors.EncodeError as error:
+                raise TypeError(
+                    f"The environment returned something that cannot be sent: {error}"
+                ) from error
         except Exception as error:
             trace = traceback.format_exc() if self._debug else None
             wire = error_to_wire(error, traceback=trace)

@@ -1,7 +1,7 @@
 """Gymnasium's spaces built the same way under every version from 1.2.2 on.
 
-What differs between those versions is known here and nowhere else: `Discrete` takes a dtype and
-`Dict` takes ``sort_keys`` only in newer ones.
+What differs between those versions is known here and nowhere else: `Dict` takes ``sort_keys``
+only from 1.4 on, and `Box` treats scalar bounds in several ways.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from openenv_gym.errors import SpaceError
-
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["make_box", "make_dict", "make_discrete"]
+__all__ = ["make_box", "make_dict"]
 
-_DISCRETE_TAKES_DTYPE = "dtype" in inspect.signature(spaces.Discrete.__init__).parameters
 _DICT_TAKES_SORT_KEYS = "sort_keys" in inspect.signature(spaces.Dict.__init__).parameters
 
 
@@ -83,31 +80,3 @@ def make_dict(items: Sequence[tuple[Any, gymnasium.Space[Any]]], *, sort_keys: b
     if _DICT_TAKES_SORT_KEYS:
         return spaces.Dict(list(items), sort_keys=sort_keys)
     return spaces.Dict(list(items))
-
-
-def make_discrete(
-    n: int, *, start: int = 0, dtype: np.dtype[Any] | type[np.integer[Any]] = np.int64
-) -> spaces.Discrete[Any]:
-    """Make a Discrete of some dtype.
-
-    Args:
-        n: Number of elements.
-        start: The smallest of them.
-        dtype: Dtype of the elements.
-
-    Returns:
-        The Discrete.
-
-    Raises:
-        SpaceError: The dtype is not int64, and this version knows no other.
-        TypeError, ValueError, OverflowError, AssertionError: As `gymnasium.spaces.Discrete` does.
-    """
-    kind: np.dtype[Any] = np.dtype(dtype)
-    if _DISCRETE_TAKES_DTYPE:
-        return spaces.Discrete(n, start=start, dtype=kind)
-    if kind != np.int64:
-        raise SpaceError(
-            f"Gymnasium {gymnasium.__version__} has no Discrete of dtype {kind}.",
-            hint="Install a newer gymnasium on this side.",
-        )
-    return spaces.Discrete(n, start=start)

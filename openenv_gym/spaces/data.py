@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium import spaces
 
 from openenv_gym.errors import SpaceError
-from openenv_gym.spaces.compat import make_box, make_dict, make_discrete
+from openenv_gym.spaces.compat import make_box, make_dict
 from openenv_gym.spaces.plain import Budget, Fields, dtype_name, pack_array
 
 
@@ -111,10 +111,8 @@ def space_from_data(data: Any, name: str = "space") -> gymnasium.Space[Any]:
             space: gymnasium.Space[Any] = form.read(
                 fields, budget, lambda child, at: read(child, at, depth + 1)
             )
-        except SpaceError as error:
-            if error.field is not None:
-                raise
-            raise SpaceError(f"{path}: {error.message}", field=path, hint=error.hint) from None
+        except SpaceError:
+            raise
         except (AssertionError, TypeError, ValueError, OverflowError, MemoryError) as error:
             # What Gymnasium's own constructors raise, AssertionError in the older ones.
             reason = str(error).rstrip(".") or type(error).__name__
@@ -178,7 +176,7 @@ class _DiscreteForm:
         }
 
     def read(self, fields: Fields, budget: Budget, child: _Read) -> spaces.Discrete[Any]:
-        return make_discrete(
+        return spaces.Discrete(
             fields.integer("n"), start=fields.integer("start"), dtype=fields.dtype("dtype", "iu")
         )
 

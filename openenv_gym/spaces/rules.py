@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from openenv_gym.errors import SpaceError
 from openenv_gym.models.fields import Array
-from openenv_gym.spaces.compat import make_box, make_discrete
+from openenv_gym.spaces.compat import make_box
 from openenv_gym.spaces.samples import box_reader, discrete_reader, sample_reader, scalar_reader
 
 
@@ -240,7 +240,7 @@ class BoolField:
         """Map the field."""
         if field.annotation is not bool:
             return None
-        space = make_discrete(2)
+        space = spaces.Discrete(2)
         read = discrete_reader(space, field.name)
         return Mapped(space, np.int64, lambda sample: bool(read(sample)))
 
@@ -262,7 +262,7 @@ class IntField:
         # Discrete counts in int64: the number of elements and one past the last must fit.
         countable = greatest - least < _INT64_LIMITS.max and greatest < _INT64_LIMITS.max
         if low is not None and high is not None and countable:
-            space = make_discrete(greatest - least + 1, start=least)
+            space = spaces.Discrete(greatest - least + 1, start=least)
             return Mapped(space, np.int64, discrete_reader(space, field.name))
         box = make_box(
             np.array(least, _INT64),
@@ -319,7 +319,7 @@ class LabelField:
             # With `use_enum_values`, a model holds the members' values.
             return numbers[(kind, members(value))] if number is None else number
 
-        space = make_discrete(len(labels))
+        space = spaces.Discrete(len(labels))
         read = discrete_reader(space, field.name)
         return Mapped(space, to_sample, lambda sample: labels[read(sample)])
 

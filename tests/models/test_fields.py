@@ -174,7 +174,7 @@ def test_json_brings_every_finite_array_back(draw: st.DataObject) -> None:
     assert again.tobytes() == array.tobytes()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import string
 from collections import OrderedDict
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces as gs
+from packaging.version import Version
 
 from openenv_gym.spaces.compat import make_dict
-
-from .strategies import DISCRETE_HAS_DTYPE
 
 
 _SHARED = gs.Box(-1, 1, (2,))
@@ -63,6 +63,9 @@ SPACES = {
     "discrete": gs.Discrete(6),
     "discrete start": gs.Discrete(5, start=-2),
     "discrete huge": gs.Discrete(2**62),
+    "discrete int32": gs.Discrete(7, dtype=np.int32),
+    "discrete uint8": gs.Discrete(200, start=5, dtype=np.uint8),
+    "discrete uint64": gs.Discrete(2**63, start=2**63 - 1, dtype=np.uint64),
     # MultiBinary
     "multi-binary": gs.MultiBinary(4),
     "multi-binary list": gs.MultiBinary([4]),
@@ -116,8 +119,5 @@ SPACES = {
     ),
 }
 
-if DISCRETE_HAS_DTYPE:
-    SPACES["discrete int32"] = gs.Discrete(7, dtype=np.int32)
-    SPACES["discrete uint8"] = gs.Discrete(200, start=5, dtype=np.uint8)
-    SPACES["discrete uint64"] = gs.Discrete(2**63, start=2**63 - 1, dtype=np.uint64)
+if Version(gymnasium.__version__) >= Version("1.4"):
     SPACES["graph of anything"] = gs.Graph(gs.MultiBinary(2), gs.Text(2))

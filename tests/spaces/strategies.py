@@ -6,7 +6,6 @@ and uint64; `corpus.py` has those), so that tests can go on to samples: ``space.
 
 from __future__ import annotations
 
-import inspect
 import string
 from typing import Any
 
@@ -15,10 +14,8 @@ import numpy as np
 from gymnasium import spaces as gs
 from hypothesis import strategies as st
 
-from openenv_gym.spaces.compat import make_dict, make_discrete
+from openenv_gym.spaces.compat import make_dict
 
-
-DISCRETE_HAS_DTYPE = "dtype" in inspect.signature(gs.Discrete.__init__).parameters
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -63,11 +60,9 @@ def boxes(draw: st.DrawFn, dtypes: tuple[str, ...] = (*FLOATS, *INTEGERS, "bool"
 
 @st.composite
 def discretes(draw: st.DrawFn) -> gs.Discrete[Any]:
-    dtype = draw(st.sampled_from(INTEGERS)) if DISCRETE_HAS_DTYPE else "int64"
+    dtype = draw(st.sampled_from(INTEGERS))
     low = 0 if dtype.startswith("u") else -60
-    return make_discrete(
-        draw(st.integers(1, 60)), start=draw(st.integers(low, 60)), dtype=np.dtype(dtype)
-    )
+    return gs.Discrete(draw(st.integers(1, 60)), start=draw(st.integers(low, 60)), dtype=dtype)
 
 
 @st.composite

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openenv_gym.errors import SpaceError
 from openenv_gym.spaces import compat, space_from_data, space_to_data
 
-from .compare import assert_same_space, samples, assert_identical
+from .compare import assert_identical, assert_same_space, samples
 from .corpus import SPACES
 from .strategies import seeds, spaces
 
@@ -335,54 +335,55 @@ def doubled(data: dict[str, Any], times: int) -> dict[str, Any]:
     return data
 
 
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("data", [{**BOX, "shape": [2**40]}, {**BOX, "shape": [33 * MIB]}])
+def test_the_limit_is_64_mib(data: dict[str, Any]) -> None:
+    with pytest.raises(SpaceError, match="more than 64 MiB") as caught:
+        space_from_data(data)
+    assert str(caught.value.field).startswith("space.")
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv_gym.spaces.data._LIMIT", MIB)
+
+
+CARRIED = {**BOX, "shape": [MIB], "low": np.zeros(MIB, np.int8), "high": np.ones(MIB, np.int8)}
+
+
+@pytest.mark.usefixtures("small_limit")
 @pytest.mark.parametrize(
     "data",
     [
-        {**BOX, "shape": [2**40]},
         {**BOX, "shape": [2**31, 2**31]},
-        {**BOX, "shape": [33 << 20]},
-        {
-            **BOX,
-            "shape": [40 << 20],
-            "low": np.zeros(40 << 20, np.int8),
-            "high": 1,
-            "bounded_below": False,
-        },
+        {**CARRIED, "bounded_below": False, "bounded_above": False},
         {**MULTI, "shape": [2**50]},
-        {"type": "Tuple", "spaces": [{**BOX, "shape": [9 << 20]}] * 4},
+        {"type": "Tuple", "spaces": [{**BOX, "shape": [MIB // 6]}] * 4},
         stacked({"type": "MultiBinary", "n": 2**50}, 1),
+        stacked({**TEXT, "charset": "a" * MIB}, 1),
         stacked(DISCRETE, 31),
-        stacked({**BOX, "shape": [1 << 20]}, 6),
+        stacked({**BOX, "shape": [MIB // 8]}, 3),
+        stacked(CARRIED, 1),
         doubled(DISCRETE, 31),
-        {"type": "Graph", "node_space": {**BOX, "shape": [20 << 20]}, "edge_space": None},
+        {"type": "Graph", "node_space": {**BOX, "shape": [MIB // 3]}, "edge_space": None},
     ],
 )
 def test_little_data_cannot_take_much_memory(data: dict[str, Any]) -> None:
-    with pytest.raises(SpaceError, match="64 MiB") as caught:
+    with pytest.raises(SpaceError, match="more than 1 MiB") as caught:
         space_from_data(data)
     assert str(caught.value.field).startswith("space")
 
 
-def test_large_spaces_within_the_limit_are_taken() -> None:
-    screens = {"type": "Tuple", "spaces": [{**BOX, "shape": [1080, 1920, 3], "dtype": "uint8"}] * 4}
-    assert len(space_from_data(screens)) == 4  # type: ignore[arg-type]
-    low = np.arange(40 << 17, dtype=np.float64)  # 40 MiB, which the data carries
-    carried = {"type": "Box", "shape": [40 << 17], "dtype": "float64", "low": low, "high": low}
-    assert space_from_data(carried).shape == (40 << 17,)
+@pytest.mark.usefixtures("small_limit")
+def test_what_the_data_carries_is_no_matter_of_the_limit() -> None:
+    assert space_from_data(CARRIED).shape == (MIB,)
+    boxes = {"type": "Tuple", "spaces": [{**BOX, "shape": [MIB // 10]}] * 4}
+    assert space_from_data(boxes) == gs.Tuple([gs.Box(0, 1, (MIB // 10,), np.int8)] * 4)
 
 
 # -- older versions of Gymnasium ----------------------------------------------------------------
-
-
-def test_without_dtypes_for_discrete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compat, "_DISCRETE_TAKES_DTYPE", False)
-    assert space_from_data(DISCRETE) == gs.Discrete(2)
-    with pytest.raises(
-        SpaceError, match=r"^space\[0\]: Gymnasium .* no Discrete of dtype int8"
-    ) as caught:
-        space_from_data({"type": "Tuple", "spaces": [{**DISCRETE, "dtype": "int8"}]})
-    assert caught.value.field == "space[0]"
-    assert "newer" in str(caught.value.hint)
 
 
 def test_without_sort_keys_for_dict(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ Metres = NewType("Metres", float)
 class Colour(enum.Enum):
     RED = "r"
     GREEN = "g"
-    CRIMSON = "r"  # another name for RED
+    CRIMSON = "r"  # noqa: PIE796 - another name for RED
 
 
 class Level(enum.IntEnum):
@@ -146,7 +146,7 @@ def box(low: Any, high: Any, dtype: Any, shape: tuple[int, ...] = ()) -> gs.Box:
         (Annotated[np.ndarray, Array((2,), "int64")], ..., box(-np.inf, np.inf, np.int64, (2,))),
         (Annotated[int, gs.Discrete(5, start=2)], ..., gs.Discrete(5, start=2)),
         (Annotated[str, gs.Text(3)], ..., gs.Text(3)),
-        (Annotated[Optional[int], gs.Discrete(3)], ..., gs.Discrete(3)),
+        (Annotated[int | None, gs.Discrete(3)], ..., gs.Discrete(3)),
         (
             Annotated[dict[str, Any], gs.Dict({"x": gs.Discrete(2)})],
             ...,
@@ -243,7 +243,7 @@ def test_generic_models_are_mapped_once_they_are_concrete() -> None:
     [
         (list[int], ..., r"no space is known for the type list\[int\]"),
         (dict[str, Any], ..., "no space is known"),
-        (Optional[int], ..., "no space is known"),
+        (int | None, ..., "no space is known"),
         (np.ndarray, ..., "no space is known for the type ndarray"),
         (bytes, ..., "no space is known for the type bytes"),
         (Any, ..., "no space is known"),
@@ -442,7 +442,7 @@ def test_what_no_space_can_say_is_checked_by_the_model() -> None:
         mapping.to_model({"pair": 4, "pose": {**pose, "turned": 1}})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     sample=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

@@ -166,7 +166,7 @@ def test_scalar_reader_gives_python_scalars(sample: Any) -> None:
 
 @pytest.mark.parametrize("sample", [1.5, np.float64(-1), np.array(np.nan), float("nan"), "x", True])
 def test_scalar_reader_refuses_what_lies_outside(sample: Any) -> None:
-    with pytest.raises(InvalidActionError, match="^x "):
+    with pytest.raises(InvalidActionError, match=r"^x "):
         scalar_reader(gs.Box(0, 1, (), np.float64), "x")(sample)
 
 

@@ -1,8 +1,7 @@
 """The application that a server serves (named in `openenv.yaml`)."""
 
-from openenv_gym.server import create_app
-
 from atari_env.server.atari_environment import AtariEnvironment
+from openenv_gym.server import create_app
 
 
 __all__ = ["app"]

@@ -67,7 +67,7 @@ class Emulator:
 
     # -- what changes the state ---------------------------------------------------------------
 
-    def loadROM(self, rom: Any) -> None:  # noqa: N802 - ALE's name
+    def loadROM(self, rom: Any) -> None:
         """Load a game, which puts settings and seed into effect."""
         self._ale.loadROM(rom)
         self._read_probability()
@@ -88,9 +88,9 @@ class Emulator:
         self._actions.append(action)
         self._strengths.append(paddle_strength)
         self._shown = None
-        return self._ale.act(action, paddle_strength)  # type: ignore[no-any-return]
+        return self._ale.act(action, paddle_strength)
 
-    def restoreState(self, state: ale_py.ALEState) -> None:  # noqa: N802 - ALE's name
+    def restoreState(self, state: ale_py.ALEState) -> None:
         """Restore what ALE itself saves."""
         self._effective = self._action_in_effect()
         self._ale.restoreState(state)
@@ -98,25 +98,24 @@ class Emulator:
 
     # -- what a restored state shows until the next frame -------------------------------------
 
-    def getScreen(self, buffer: Bytes | None = None) -> Bytes | None:  # noqa: N802 - ALE's name
+    def getScreen(self, *buffer: Bytes) -> Bytes | None:
         """Return the screen in the console's own colours, or write it into `buffer`."""
-        if self._shown is None:
-            return _call(self._ale.getScreen, buffer)
-        return _give(self._shown.screen, buffer)
+        shown = self._shown
+        return self._ale.getScreen(*buffer) if shown is None else _give(shown.screen, *buffer)
 
-    def getScreenRGB(self, buffer: Bytes | None = None) -> Bytes | None:  # noqa: N802 - ALE's name
+    def getScreenRGB(self, *buffer: Bytes) -> Bytes | None:
         """Return the screen in colour, or write it into `buffer`."""
-        if self._shown is None:
-            return _call(self._ale.getScreenRGB, buffer)
-        return _give(self._shown.rgb[self._shown.screen], buffer)
+        shown = self._shown
+        if shown is None:
+            return self._ale.getScreenRGB(*buffer)
+        return _give(shown.rgb[shown.screen], *buffer)
 
-    def getScreenGrayscale(  # noqa: N802 - ALE's name
-        self, buffer: Bytes | None = None
-    ) -> Bytes | None:
+    def getScreenGrayscale(self, *buffer: Bytes) -> Bytes | None:
         """Return the screen in grey, or write it into `buffer`."""
-        if self._shown is None:
-            return _call(self._ale.getScreenGrayscale, buffer)
-        return _give(self._shown.gray[self._shown.screen], buffer)
+        shown = self._shown
+        if shown is None:
+            return self._ale.getScreenGrayscale(*buffer)
+        return _give(shown.gray[shown.screen], *buffer)
 
     # -- snapshots ----------------------------------------------------------------------------
 
@@ -212,11 +211,13 @@ class _Picture:
 
     @classmethod
     def of(cls, emulator: Emulator) -> _Picture:
-        screen = emulator.getScreen()
-        assert screen is not None
+        size = emulator.getScreenDims()
+        screen, in_rgb, in_gray = (np.empty(s, np.uint8) for s in (size, (*size, 3), size))
+        emulator.getScreen(screen)
+        emulator.getScreenRGB(in_rgb)
+        emulator.getScreenGrayscale(in_gray)
         rgb, gray = np.zeros((256, 3), np.uint8), np.zeros(256, np.uint8)
-        rgb[screen] = emulator.getScreenRGB()
-        gray[screen] = emulator.getScreenGrayscale()
+        rgb[screen], gray[screen] = in_rgb, in_gray
         return cls(screen, rgb, gray)
 
     def pack(self) -> bytes:
@@ -269,16 +270,12 @@ def _frame_draws(serialized: bytes, frames: int) -> NDArray[np.float64]:
         },
     }
     # Each frame draws twice: for this player, and for the other one, who is never there.
-    return generator.random_raw(2 * frames)[::2] / 2.0**32
+    draws: NDArray[np.float64] = generator.random_raw(2 * frames)[::2] / 2.0**32
+    return draws
 
 
-def _call(method: Any, buffer: Bytes | None) -> Bytes | None:
-    result: Bytes | None = method() if buffer is None else method(buffer)
-    return result
-
-
-def _give(picture: Bytes, buffer: Bytes | None) -> Bytes | None:
-    if buffer is None:
+def _give(picture: Bytes, *buffer: Bytes) -> Bytes | None:
+    if not buffer:
         return picture.copy()
-    buffer[...] = picture
+    buffer[0][...] = picture
     return None

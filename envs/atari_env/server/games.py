@@ -6,6 +6,7 @@ import difflib
 import functools
 
 from ale_py import roms
+
 from openenv_gym.errors import InvalidOptionError
 
 
@@ -32,7 +33,7 @@ def find_game(name: str) -> str:
         InvalidOptionError: There is no such game; ``data["games"]`` lists all.
     """
     games = {_letters(game): game for game in available_games()}
-    letters = _letters(name) if isinstance(name, str) else ""
+    letters = _letters(str(name))  # options come from afar, and may be anything
     if letters in games:
         return games[letters]
     if letters in {_letters(game) for game in _TWO_PLAYERS}:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import ale_py
 import numpy as np
 from ale_py import AtariVectorEnv
-from gymnasium import Space
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
-from openenv_gym.errors import InvalidActionError, ResetNeededError
 
 from atari_env.options import PreprocessOptions
+from openenv_gym.errors import InvalidActionError, ResetNeededError
 
 
 __all__ = ["PreprocessedGame", "engine_seed"]
@@ -34,35 +32,39 @@ class PreprocessedGame:
         options: What to do with the frames.
 
     Attributes:
+        target: This object: the engine has little to offer to a client.
+        observables: What can be observed on `target`.
         action_space: ``Discrete(n)``, or a Box of shape (3,) where actions are continuous.
         observation_space: Box of shape (stack, height, width), or (stack, height, width, 3) in
             colour; uint8.
         lives: Lives left.
-        np_random: For the environment's generator; the engine has generators of its own.
     """
 
-    # Where `AtariEnvironment` keeps its generator while this plays the part of the emulator.
+    observables: tuple[str, ...] = ("lives",)
+
+    # The environment's generator. The engine has generators of its own, out of reach.
     _np_random: np.random.Generator | None = None
     _np_random_seed: int | None = None
 
     def __init__(self, game: str, options: PreprocessOptions) -> None:
+        self._options = options
         self._engine = _Engine(game, 1, **options.model_dump())
-        self._continuous = options.continuous
-        self._grayscale = options.grayscale
-        self._goes_on_after_life_loss = options.life_loss_info and not options.episodic_life
-        self._actions: list[ale_py.Action] = list(self._engine.ale.get_action_set())
-        self._frameskip = options.frameskip
+        self._meanings: list[str] = [action.name for action in self._engine.ale.get_action_set()]
         self._stack: NDArray[np.uint8] | None = None
         self._over = False
-        self.action_space: Space[Any] = self._engine.single_action_space
-        self.observation_space: Space[Any] = self._engine.single_observation_space
+        self.target: Any = self
+        self.action_space: Any = self._engine.single_action_space
+        self.observation_space: Any = self._engine.single_observation_space
         self.lives = 0
 
-    def reset(self, seed: int | None) -> tuple[NDArray[np.uint8], dict[str, int]]:
+    def reset(
+        self, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[NDArray[np.uint8], dict[str, int]]:
         """Begin a new game, whatever state the last one is in.
 
         Args:
             seed: Seed of the emulator and of the idle frames; None goes on with what there is.
+            options: None are known.
 
         Returns:
             Observation and info.
@@ -95,25 +97,26 @@ class PreprocessedGame:
                 "The episode is over." if self._over else "Cannot call step before reset.",
                 hint="Call reset() first.",
             )
-        if not self._continuous:
-            # The engine waits for ever for the result of an action that does not exist.
-            if not 0 <= action < len(self._actions):
-                raise InvalidActionError(
-                    f"Action {action} does not exist; the game has {len(self._actions)} actions, "
-                    "numbered from 0.",
-                    field="action_id",
-                )
-            actions = np.array([action], np.int64)
-        else:
-            actions = np.asarray(action, np.float32)[None]
-        stacks, rewards, terminations, truncations, infos = self._engine.step(actions)
+        stacks, rewards, terminations, truncations, infos = self._engine.step(self._batch(action))
         terminated, truncated = bool(terminations[0]), bool(truncations[0])
         info = self._info(infos)
-        self._over = truncated or (
-            terminated and not (self._goes_on_after_life_loss and self.lives > 0)
-        )
+        life_lost = self._options.life_loss_info and not self._options.episodic_life
+        self._over = truncated or (terminated and not (life_lost and self.lives > 0))
         self._stack = stacks[0]
         return stacks[0], float(rewards[0]), terminated, truncated, info
+
+    def _batch(self, action: int | NDArray[np.float32]) -> NDArray[Any]:
+        """Return the action as a batch of one."""
+        if self._options.continuous:
+            return np.asarray(action, np.float32)[None]
+        # The engine waits for ever for the result of an action that does not exist.
+        if not 0 <= action < len(self._meanings):
+            raise InvalidActionError(
+                f"Action {action} does not exist; the game has {len(self._meanings)} actions, "
+                "numbered from 0.",
+                field="action_id",
+            )
+        return np.array([action], np.int64)
 
     def render(self) -> NDArray[np.uint8] | None:
         """Return the newest frame of the stack.
@@ -123,19 +126,45 @@ class PreprocessedGame:
         """
         if self._stack is None:
             return None
-        frame = self._stack[-1]
-        if self._grayscale:
-            return np.repeat(frame[:, :, None], 3, axis=2)
-        return frame.copy()
+        frame: NDArray[np.uint8] = self._stack[-1]
+        return np.repeat(frame[:, :, None], 3, axis=2) if frame.ndim == 2 else frame.copy()
 
     def close(self) -> None:
         """End the engine and its thread."""
         self._engine.close()
         del self._engine
 
+    def describe(self) -> dict[str, Any]:
+        """Return the fields of `AtariState` that the game knows."""
+        options = self._options.model_dump(
+            include={"full_action_space", "repeat_action_probability", "frameskip"}
+        )
+        return {
+            **options,
+            "obs_type": "grayscale" if self._options.grayscale else "rgb",
+            "lives": self.lives,
+            "preprocess": True,
+        }
+
+    def save(self) -> dict[str, Any]:
+        """Refuse: the engine gives nothing away.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("With preprocess=True, ale-py cannot save a state.")
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Refuse: the engine takes nothing in.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("With preprocess=True, ale-py cannot restore a state.")
+
     def get_action_meanings(self) -> list[str]:
         """Return the names of the actions, as ``AtariEnv`` does."""
-        return [action.name for action in self._actions]
+        return list(self._meanings)
 
     def _info(self, infos: dict[str, NDArray[np.int32]]) -> dict[str, int]:
         info = {name: int(infos[name][0]) for name in _INFO}

@@ -1,8 +1,7 @@
 """The application that a server serves (named in `openenv.yaml`)."""
 
-from openenv_gym.server import create_app
-
 from echo_env.server.echo_environment import EchoEnvironment
+from openenv_gym.server import create_app
 
 
 __all__ = ["app"]

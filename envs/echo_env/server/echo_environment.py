@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from echo_env.models import EchoAction, EchoObservation
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import State
 from openenv_gym.server import Environment
-
-from echo_env.models import EchoAction, EchoObservation
 
 
 __all__ = ["GREETING", "EchoEnvironment"]

@@ -1,0 +1,142 @@
+"""The echo environment: models, spaces, rewards, ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import echo_env
+import pytest
+from echo_env.models import MAX_MESSAGE_LENGTH, EchoAction
+from echo_env.server.app import app
+from echo_env.server.echo_environment import GREETING, EchoEnvironment
+from gymnasium.utils.env_checker import check_env, env_render_passive_checker
+from pydantic import ValidationError
+
+from openenv_gym.errors import InvalidOptionError
+from openenv_gym.models.manifest import load_manifest
+from openenv_gym.server.adapter import TypedEnv
+
+
+def make(**options) -> TypedEnv:
+    return TypedEnv(EchoEnvironment(**options))
+
+
+def test_check_env():
+    check_env(make(), skip_render_check=True)
+
+
+def test_spaces_are_those_of_the_readme():
+    env = make()
+    assert env.action_space.max_length == MAX_MESSAGE_LENGTH
+    assert env.action_space.min_length == 0
+    assert list(env.observation_space.spaces) == ["echoed_message", "message_length"]
+    assert env.observation_space["message_length"].n == MAX_MESSAGE_LENGTH + 1
+
+
+def test_reset_greets():
+    observation, info = make().reset(seed=0)
+    assert observation == {"echoed_message": GREETING, "message_length": len(GREETING)}
+    assert info == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "reward"),
+    [("", 0.0), ("a", 0.1), ("hello", 0.5), ("0123456789", 1.0), ("x" * MAX_MESSAGE_LENGTH, 1.0)],
+    ids=["empty", "one", "five", "ten", "longest"],
+)
+def test_step_echoes(message, reward):
+    env = make()
+    env.reset()
+    observation, got, terminated, truncated, info = env.step(message)
+    assert observation == {"echoed_message": message, "message_length": len(message)}
+    assert observation in env.observation_space
+    assert (got, type(got)) == (reward, float)
+    assert (terminated, truncated, info) == (False, False, {})
+
+
+def test_a_message_that_is_too_long_is_refused():
+    with pytest.raises(ValidationError, match="4096"):
+        EchoAction(message="x" * (MAX_MESSAGE_LENGTH + 1))
+
+
+def test_the_model_takes_any_text():
+    environment = EchoEnvironment()
+    environment.reset()
+    observation = environment.step(EchoAction(message="Grüße 👋"))
+    assert (observation.echoed_message, observation.message_length) == ("Grüße 👋", 7)
+
+
+def test_episode_length_truncates():
+    env = make(episode_length=2)
+    for _ in range(2):
+        env.reset()
+        assert env.step("a")[2:4] == (False, False)
+        assert env.step("a")[2:4] == (False, True)
+
+
+def test_state_counts_steps():
+    environment = EchoEnvironment()
+    environment.reset()
+    first = environment.state.episode_id
+    environment.step(EchoAction(message="a"))
+    assert environment.state.step_count == 1
+    environment.reset()
+    assert environment.state.step_count == 0
+    assert environment.state.episode_id not in (None, first)
+
+
+def test_render():
+    env = make(render_mode="ansi")
+    env.reset()
+    assert env.render() == GREETING
+    env.step("hello")
+    assert env.render() == "hello"
+    env_render_passive_checker(env)
+    silent = make()
+    silent.reset()
+    assert silent.render() is None
+
+
+def test_save_and_restore():
+    environment = EchoEnvironment(episode_length=2, render_mode="ansi")
+    environment.reset()
+    environment.step(EchoAction(message="a"))
+    saved, state = environment.save_state(), environment.state
+    assert environment.step(EchoAction(message="b")).truncated
+    environment.restore_state(saved)
+    assert environment.render() == "a"
+    assert environment.state == state
+    assert environment.step(EchoAction(message="b")).truncated
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"episode_length": 0}, "episode_length"),
+        ({"episode_length": True}, "episode_length"),
+        ({"episode_length": "3"}, "episode_length"),
+        ({"render_mode": "rgb_array"}, "render_mode"),
+    ],
+)
+def test_wrong_options(options, field):
+    with pytest.raises(InvalidOptionError, match=field) as caught:
+        EchoEnvironment(**options)
+    assert caught.value.field == field
+
+
+def test_manifest_agrees_with_the_code():
+    manifest = load_manifest(Path(echo_env.__file__).with_name("openenv.yaml"))
+    assert (manifest.name, manifest.license) == ("echo_env", "MIT")
+    assert (manifest.distribution, manifest.image) == ("openenv-gym-echo", "openenv-gym-echo")
+    (entry,) = manifest.ids
+    assert entry.id == "Echo-v0"
+    assert list(entry.render_modes) == EchoEnvironment.metadata["render_modes"]
+    assert entry.render_fps == EchoEnvironment.metadata["render_fps"]
+
+
+def test_app_makes_environments():
+    host = app.open({"episode_length": 1})
+    host.execute("reset", [])
+    value, _, _ = host.execute("step", ["hi"])
+    assert value == [{"echoed_message": "hi", "message_length": 2}, 0.2, False, True, {}]
+    host.close()

@@ -1,0 +1,83 @@
+"""Fixtures: a server on a Unix socket, and a client that speaks the protocol by hand."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv_gym.client import UnixAddress
+from openenv_gym.client.transport import Transport, encode_message
+from openenv_gym.server import Server, create_app
+from tests.support.worlds import CountingEnv
+
+
+class RawClient:
+    """Sends and receives messages as they are."""
+
+    def __init__(self, path: str) -> None:
+        self.transport = Transport(
+            UnixAddress(path), headers={}, timeout_s=10, max_frame_bytes=64 << 20
+        )
+
+    def send(self, *message: Any) -> None:
+        self.transport.send(encode_message(list(message)))
+
+    def receive(self, timeout_s: float = 10.0) -> list[Any]:
+        return self.transport.receive_message(timeout_s)
+
+    def open(self, wait_s: float = 0.0, **options: Any) -> Any:
+        self.send(0, {"version": [1, 0], "open": {"options": options, "wait_s": wait_s}})
+        return self.receive()
+
+    def close(self) -> None:
+        self.transport.close(polite=False)
+
+
+class Site:
+    """A server and the clients that a test makes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path / "s")
+        self._servers: list[Server] = []
+        self._clients: list[RawClient] = []
+
+    def start(self, factory: Callable[..., Any] = CountingEnv, **kwargs: Any) -> Server:
+        affinity = kwargs.pop("thread_affinity", False)
+        server = Server(create_app(factory, thread_affinity=affinity), **kwargs)
+        server.listen_unix(self.path)
+        server.start()
+        self._servers.append(server)
+        return server
+
+    def client(self) -> RawClient:
+        client = RawClient(self.path)
+        self._clients.append(client)
+        return client
+
+    def raw(self, data: bytes) -> bytes:
+        """Send bytes and return all that comes back until the server closes."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(10)
+            sock.connect(self.path)
+            sock.sendall(data)
+            received = b""
+            while part := sock.recv(65536):
+                received += part
+            return received
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        for server in self._servers:
+            server.stop()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()

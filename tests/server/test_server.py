@@ -1,0 +1,429 @@
+"""A server, spoken to in the protocol itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from openenv_gym import errors
+from openenv_gym.protocol.limits import Limits
+from openenv_gym.server import Server, create_app, load_app
+from openenv_gym.server.poller import SelectorPoller
+from tests.server.conftest import Site
+from tests.support.worlds import BlockingEnv, CountingEnv
+
+
+def get(site: Site, path: str) -> tuple[int, Any]:
+    head, _, body = site.raw(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()).partition(
+        b"\r\n\r\n"
+    )
+    text = body.decode()
+    return int(head.split()[1]), json.loads(text) if text.startswith("{") else text
+
+
+# -- HTTP -------------------------------------------------------------------------------------
+
+
+def test_http_routes(site: Site) -> None:
+    site.start()
+    assert get(site, "/health") == (200, {"status": "healthy"})
+    status, metadata = get(site, "/metadata")
+    assert status == 200 and metadata["name"] == "CountingEnv"
+    status, schemas = get(site, "/schema")
+    assert status == 200 and set(schemas) == {"action", "observation", "state"}
+    status, text = get(site, "/nowhere")
+    assert status == 404 and "/health" in text
+    status, text = get(site, "/ws")
+    assert status == 426 and "WebSocket" in text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x01\x02\x03\r\n\r\n",
+        b"HELLO\r\n\r\n",
+        b"GET /ws HTTP/9.9\r\n\r\n",
+        b"GET " + b"x" * 20_000,
+        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 4000 + b"\r\n",
+    ],
+)
+def test_what_is_not_http_gets_an_answer_and_the_server_lives(site: Site, data: bytes) -> None:
+    site.start()
+    assert site.raw(data).startswith(b"HTTP/1.1 4")
+    assert get(site, "/health")[0] == 200
+
+
+def test_a_silent_client_is_dropped(site: Site) -> None:
+    site.start(limits=Limits(handshake_timeout_s=0.2))
+    begin_s = time.monotonic()
+    assert site.raw(b"GET /ws HT") == b""
+    client = site.client()  # upgraded, but says no HELLO
+    with pytest.raises(OSError, match="no HELLO in time|closed"):
+        client.receive()
+    assert time.monotonic() - begin_s < 8
+
+
+# -- messages ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ([], "protocol_error"),
+        ([99], "protocol_error"),
+        ([1, 1, 0, "reset", []], "protocol_error"),
+        ([0], "protocol_error"),
+        ([0, {}], "protocol_error"),
+        ([0, {"version": [2, 0], "open": {"options": {}}}], "version_mismatch"),
+        ([0, {"version": "1.0", "open": {"options": {}}}], "protocol_error"),
+        ([0, {"version": [1, 0], "open": {"options": []}}], "protocol_error"),
+        ([0, {"version": [1, 0], "open": {"options": {}, "wait_s": -1}}], "protocol_error"),
+        ([0, {"version": [1, 0], "open": {"options": {"bogus": 1}}}], "invalid_option"),
+        ([0, {"version": [1, 0], "resume": {"session": "x"}}], "session_lost"),
+    ],
+)
+def test_a_wrong_first_message_is_answered_with_its_error(
+    site: Site, message: list[Any], code: str
+) -> None:
+    site.start()
+    client = site.client()
+    client.send(*message)
+    kind, id_, error = client.receive()
+    assert (kind, id_, error["code"]) == (18, None, code)
+    assert error["message"]
+    with pytest.raises(OSError):
+        client.receive()
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "code"),
+    [
+        ("fly", [], "protocol_error"),
+        ("step", [], "protocol_error"),
+        ("step", [1, 2, 3], "protocol_error"),
+        ("step", [1], "reset_needed"),
+        ("reset", [-1, None], "environment_failed"),
+        ("reset", ["seed", None], "environment_failed"),
+        ("get", ["nothing"], "environment_failed"),
+        ("observe", [["nothing"]], "protocol_error"),
+        ("restore_state", [None], "environment_failed"),
+    ],
+)
+def test_a_wrong_request_leaves_the_session_alive(
+    site: Site, op: str, args: list[Any], code: str
+) -> None:
+    site.start()
+    client = site.client()
+    client.open()
+    client.send(1, 1, 0, op, args)
+    kind, id_, error = client.receive()
+    assert (kind, id_, error["code"]) == (18, 1, code)
+    client.send(1, 2, 1, "reset", [3, None])
+    assert client.receive()[:2] == [17, 2]
+
+
+def test_requests_may_be_pipelined_and_come_back_in_order(site: Site) -> None:
+    site.start()
+    client = site.client()
+    client.open(payload_bytes=20_000)
+    client.send(1, 1, 0, "reset", [None, None])
+    for id_ in range(2, 60):
+        client.send(1, id_, 0, "step", [id_])
+    replies = [client.receive() for _ in range(59)]
+    assert [reply[1] for reply in replies] == list(range(1, 60))
+    # Kept replies are what they were, though the environment reuses its array.
+    for step, reply in enumerate(replies[1:], 1):
+        assert (reply[2][0]["payload"] == step % 251).all()
+
+
+def test_replies_are_kept_up_to_their_bound(site: Site) -> None:
+    server = site.start(limits=Limits(retain_bytes=100_000))
+    client = site.client()
+    welcome = client.open(payload_bytes=20_000)[1]
+    client.send(1, 1, 0, "reset", [None, None])
+    for id_ in range(2, 20):
+        client.send(1, id_, 0, "step", [id_])
+    for _ in range(19):
+        client.receive()
+    (session,) = server.sessions.each()
+    assert session.protocol.replies.size_bytes <= 100_000
+    client.close()
+    again = site.client()
+    resume = {"session": welcome["session"], "token": welcome["token"], "epoch": 2, "ack": 0}
+    again.send(0, {"version": [1, 0], "resume": resume})
+    assert again.receive()[1]["received"] == 19
+    replies = [again.receive() for _ in range(19)]
+    assert [reply[1] for reply in replies] == list(range(1, 20))
+    assert [reply[2]["code"] for reply in replies if reply[0] == 18] == ["session_lost"] * 15
+
+
+def test_too_many_requests_in_flight(site: Site) -> None:
+    BlockingEnv.gate.clear()
+    site.start(BlockingEnv, limits=Limits(max_pipelined=4))
+    client = site.client()
+    client.open()
+    client.send(1, 1, 0, "reset", [None, None])
+    client.receive()
+    for id_ in range(2, 8):
+        client.send(1, id_, 1, "step", [1])
+    kind, id_, error = client.receive()
+    assert (kind, id_, error["code"]) == (18, None, "protocol_error")
+    assert "in flight" in error["message"]
+    BlockingEnv.gate.set()
+
+
+def test_pings_cancels_and_other_sessions_are_served_during_a_long_step(site: Site) -> None:
+    BlockingEnv.gate.clear()
+    site.start(BlockingEnv)
+    client, other = site.client(), site.client()
+    for each in (client, other):
+        each.open()
+        each.send(1, 1, 0, "reset", [None, None])
+        each.receive()
+    client.send(1, 2, 1, "step", [5])
+    client.send(1, 3, 1, "step", [6])
+    client.send(1, 4, 1, "step", [7])
+    client.send(2, 3)
+    client.transport._socket.sendall(b"\x89\x82\x00\x00\x00\x00hi")  # a ping with a zero mask
+    pong = client.transport._socket.recv(64)
+    assert pong == b"\x8a\x02hi"
+    other.send(1, 2, 1, "reset", [None, None])
+    assert other.receive()[:2] == [17, 2]
+    assert get(site, "/health")[0] == 200
+    BlockingEnv.gate.set()
+    assert client.receive()[2][0]["count"].tolist() == [1, 1, 5]
+    assert client.receive()[2]["code"] == "cancelled"
+    assert client.receive()[2][0]["count"].tolist() == [2, 1, 7]
+
+
+def test_more_long_steps_than_threads_do_not_block_the_rest(site: Site) -> None:
+    BlockingEnv.gate.clear()
+    site.start(BlockingEnv, max_threads=6)
+    clients = [site.client() for _ in range(12)]
+    for client in clients:
+        client.open()
+        client.send(1, 1, 0, "reset", [None, None])
+        client.receive()
+    for client in clients:
+        client.send(1, 2, 1, "step", [1])
+    time.sleep(0.2)
+    assert get(site, "/health")[0] == 200
+    BlockingEnv.gate.set()
+    for client in clients:
+        assert client.receive()[2][0]["count"].tolist() == [1, 1, 1]
+
+
+def test_a_deadline_that_passed_while_waiting(site: Site) -> None:
+    site.start()
+    client = site.client()
+    client.open(step_s=0.2)
+    client.send(1, 1, 0, "reset", [None, None])
+    client.send(1, 2, 0, "step", [1])
+    client.send(1, 3, 0, "step", [2], {"deadline_s": 0.05})
+    client.send(1, 4, 0, "step", [3])
+    replies = [client.receive() for _ in range(4)]
+    assert replies[2][2]["code"] == "deadline_exceeded"
+    assert replies[3][2][0]["count"].tolist() == [2, 1, 3]
+
+
+def test_a_frame_beyond_the_limit_is_refused_by_its_header(site: Site) -> None:
+    site.start(limits=Limits(max_frame_bytes=1 << 20))
+    client = site.client()
+    client.open()
+    client.transport._socket.sendall(b"\x82\xff" + (200 << 20).to_bytes(8, "big") + b"mask")
+    kind, id_, error = client.receive()
+    assert (kind, id_, error["code"]) == (18, None, "frame_too_large")
+    assert error["data"] == {"size_bytes": 200 << 20, "max_bytes": 1 << 20}
+    with pytest.raises(OSError, match="1009"):
+        client.receive()
+
+
+def test_garbage_in_a_frame_is_answered_and_closes(site: Site) -> None:
+    site.start()
+    client = site.client()
+    client.open()
+    client.transport._socket.sendall(b"\x82\x85\x00\x00\x00\x00\xff\xff\xff\xff\xff")
+    assert client.receive()[2]["code"] == "decode_failed"
+    with pytest.raises(OSError, match="1002"):
+        client.receive()
+
+
+# -- sessions ---------------------------------------------------------------------------------
+
+
+def test_a_full_server_says_so_and_waiting_gets_a_place(site: Site) -> None:
+    server = site.start(capacity=2)
+    first, second, third, fourth = (site.client() for _ in range(4))
+    assert first.open()[0] == second.open()[0] == 16
+    kind, _, error = third.open()
+    assert (kind, error["code"]) == (18, "at_capacity")
+    assert error["data"] == {"sessions": 2, "capacity": 2}
+    waiting = threading.Timer(0.2, lambda: first.send(1, 1, 0, "close", []))
+    waiting.start()
+    assert fourth.open(wait_s=10)[0] == 16
+    waiting.join()
+    assert len(server.sessions) == 2
+    fifth = site.client()
+    begin_s = time.monotonic()
+    assert fifth.open(wait_s=0.2)[2]["code"] == "at_capacity"
+    assert time.monotonic() - begin_s >= 0.2
+
+
+def test_idle_and_detached_sessions_end(site: Site) -> None:
+    closed = threading.Event()
+
+    class Closing(CountingEnv):
+        def close(self) -> None:
+            closed.set()
+
+    server = site.start(Closing, limits=Limits(resume_grace_s=0.2, idle_timeout_s=0.4))
+    site.client().open()
+    assert closed.wait(10)  # idle
+    closed.clear()
+    leaving = site.client()
+    leaving.open()
+    leaving.close()
+    assert closed.wait(10)  # detached
+    assert len(server.sessions) == 0
+
+
+def test_drain_lets_sessions_finish_and_opens_none(site: Site) -> None:
+    server = site.start()
+    client, late = site.client(), site.client()
+    client.open()
+    client.send(1, 1, 0, "reset", [None, None])
+    client.receive()
+    done: list[bool] = []
+    drain = threading.Thread(target=lambda: done.append(server.drain(10)))
+    drain.start()
+    assert client.receive() == [19, {"reason": "the server is shutting down", "after_s": 10}]
+    assert get(site, "/health") == (503, {"status": "draining"})
+    assert late.open()[2]["code"] == "draining"
+    client.send(1, 2, 1, "step", [1])
+    assert client.receive()[:2] == [17, 2]
+    client.send(1, 3, 2, "close", [])
+    client.receive()
+    drain.join(5)
+    assert done == [True]
+
+
+def test_thread_affinity_keeps_an_environment_in_one_thread(site: Site) -> None:
+    seen: dict[int, set[int]] = {}
+
+    class Picky(CountingEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            seen[id(self)] = {threading.get_ident()}
+
+        def step(self, action: Any) -> Any:
+            seen[id(self)].add(threading.get_ident())
+            return super().step(action)
+
+        def close(self) -> None:
+            seen[id(self)].add(threading.get_ident())
+
+    site.start(Picky, thread_affinity=True)
+    clients = [site.client() for _ in range(6)]
+    for client in clients:
+        client.open()
+        client.send(1, 1, 0, "reset", [None, None])
+        client.receive()
+    for id_ in range(2, 20):
+        for client in clients:
+            client.send(1, id_, id_ - 1, "step", [1])
+        for client in clients:
+            client.receive()
+    for client in clients:
+        client.send(1, 20, 19, "close", [])
+        client.receive()
+    time.sleep(0.1)
+    assert len(seen) == 6
+    assert all(len(threads) == 1 for threads in seen.values())
+
+
+def test_many_sessions_need_no_thread_each(site: Site) -> None:
+    before = threading.active_count()
+    site.start()
+    clients = [site.client() for _ in range(150)]
+    for client in clients:
+        assert client.open()[0] == 16
+    for client in clients:
+        client.send(1, 1, 0, "reset", [None, None])
+    for client in clients:
+        assert client.receive()[:2] == [17, 1]
+    assert threading.active_count() - before < 12
+
+
+def test_the_portable_poller_serves_as_well(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv_gym.server.pool.make_poller", SelectorPoller)
+    BlockingEnv.gate.clear()
+    site.start(BlockingEnv)
+    client, other = site.client(), site.client()
+    for each in (client, other):
+        each.open()
+        each.send(1, 1, 0, "reset", [None, None])
+        assert each.receive()[:2] == [17, 1]
+    client.send(1, 2, 1, "step", [3])
+    other.send(1, 2, 1, "reset", [None, None])
+    assert other.receive()[:2] == [17, 2]
+    BlockingEnv.gate.set()
+    assert client.receive()[2][0]["count"].tolist() == [1, 1, 3]
+
+
+# -- addresses --------------------------------------------------------------------------------
+
+
+def test_addresses_in_use(site: Site, tmp_path: Path) -> None:
+    server = site.start()
+    second = Server(create_app(CountingEnv))
+    with pytest.raises(errors.AddressInUseError, match="in use"):
+        second.listen_unix(site.path)
+    host, port = server.listen_tcp("127.0.0.1", 0)
+    with pytest.raises(errors.AddressInUseError, match=str(port)):
+        second.listen_tcp(host, port)
+    file = tmp_path / "file"
+    file.write_text("precious")
+    with pytest.raises(errors.AddressInUseError):
+        second.listen_unix(str(file))
+    assert file.read_text() == "precious"
+    second.start()
+    second.stop()
+
+
+def test_a_stale_socket_is_replaced_and_removed(site: Site, tmp_path: Path) -> None:
+    import socket
+
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(site.path)
+    stale.close()
+    server = site.start()
+    assert os.stat(site.path).st_mode & 0o777 == 0o600
+    assert site.client().open()[0] == 16
+    server.drain(0)
+    site.close()
+    assert not os.path.exists(site.path)
+    site._servers.clear()
+
+
+def test_unknown_environments_say_what_to_do() -> None:
+    with pytest.raises(errors.UnknownEnvironmentError, match="pip install openenv-gym-nope"):
+        load_app("nope_env")
+    with pytest.raises(errors.UnknownEnvironmentError, match="no attribute 'nope'"):
+        load_app("openenv_gym.server:nope")
+
+
+def test_any_gymnasium_id_is_hosted_without_its_time_limit() -> None:
+    host = load_app("gymnasium").open({"env_id": "MountainCar-v0"})
+    host.execute("reset", [0, None])
+    assert not any(host.execute("step", [1])[0][3] for _ in range(300))
+    with pytest.raises(errors.InvalidOptionError, match="remote itself"):
+        load_app("gymnasium").open({"env_id": "openenv_gym:openenv/CartPole-v1"})
+    assert "openenv/CartPole-v1" in gymnasium.registry
+    host.close()
