@@ -157,8 +157,8 @@ def _pytest(python: str, arguments: Sequence[str]) -> int:
     workers = ["-n", str(min(8, max(2, os.cpu_count() or 2)))]
     if any(re.match(r"-n|--numprocesses|--pdb|--dist", argument) for argument in arguments):
         workers = []
-    # -ra: every test that was skipped or failed is listed at the end, with the reason.
-    return run([python, "-m", "pytest", "-ra", *workers, *arguments])
+    # The settings in pyproject.toml have every skipped test listed at the end, with the reason.
+    return run([python, "-m", "pytest", *workers, *arguments])
 
 
 def _lint_steps(python: str) -> dict[str, Callable[[], int]]:

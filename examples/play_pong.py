@@ -224,7 +224,8 @@ def main() -> None:
     env = gymnasium.make("openenv/Atari-v0", game="pong", render_mode="rgb_array", **chosen)
     try:
         provider = options.provider or os.environ.get("OPENENV_PROVIDER") or "auto"
-        print(f"The server is up after {time.perf_counter() - begin:.1f} s (provider: {provider}).")
+        server = getattr(env.unwrapped.connection, "address", provider)  # type: ignore[attr-defined]
+        print(f"The server is up after {time.perf_counter() - begin:.1f} s: {server}.")
         played = play(env, options.steps, options.seed)
         timing = env.unwrapped.timing()  # type: ignore[attr-defined]
         fps = float(env.metadata.get("render_fps", 30))
@@ -234,6 +235,7 @@ def main() -> None:
     print("Saving the video ...", flush=True)
     path = save_video(played.frames, options.out, fps)
     print(f"Video:     {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    print(f"Server:    {server} (provider: {provider})")
     print(f"Steps:     {played.steps:,}, {played.steps_per_s:,.0f} a second (env.step alone)")
     print(f"Returns:   {', '.join(f'{value:+.0f}' for value in played.returns)} (the last: so far)")
     print(f"A step:\n{describe_timing(timing)}")

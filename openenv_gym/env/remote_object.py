@@ -31,6 +31,7 @@ class Observed:
 
     def __init__(self, paths: list[str], request: Request) -> None:
         self.paths = frozenset(paths)
+        self.parents = frozenset(path.rpartition(".")[0] for path in paths)
         self._request = request
         self._unread: dict[str, int] = {}
         self._values: dict[str, Any] = {}
@@ -66,6 +67,8 @@ def read_attribute(path: str, request: Request, observed: Observed) -> Any:
     """
     if path in observed.paths:
         return RemoteMethod(path, request, observed)
+    if path in observed.parents:
+        return RemoteObject(path, request, observed)
     try:
         value = request("get", [path]).value
     except errors.EnvironmentFailedError as error:

@@ -549,15 +549,20 @@ class _Decoder:
         return value
 
     def extension(self, code: int, payload: Any) -> Any:
-        """Return the value of an extension; the payload is bytes or, if it nests, a memoryview."""
+        """Return the value of an extension.
+
+        Args:
+            code: Its type.
+            payload: Its payload: bytes, or for those in `_VIEWED_EXTENSIONS` a view.
+        """
         if code == NDARRAY:
-            return self._array(bytes(payload))
+            return self._array(payload)
         if code == SCALAR:
-            return self._scalar(bytes(payload))
+            return self._scalar(payload)
         if code == TUPLE:
             return tuple(self._items(payload))
         if code == BIG_INT:
-            return _read_big_int(bytes(payload))
+            return _read_big_int(payload)
         if code == COMPLEX:
             return complex(*_TWO_DOUBLES.unpack(payload))
         if code in (SET, FROZENSET):
@@ -637,8 +642,9 @@ class _Decoder:
             raise DecodeError("The items of an object array do not fill its shape.")
         if not items:
             check_empty_array(shape, 8)
-        array: np.ndarray[Any, Any] = np.fromiter(items, np.dtype(object), len(items))
-        return array.reshape(shape)
+        array: np.ndarray[Any, Any]
+        array = np.fromiter(items, np.dtype(object), len(items)).reshape(shape)
+        return array
 
     def _read(self, view: memoryview, position: int) -> tuple[Any, int]:
         """Read one value, and return it and where it ends.
@@ -686,12 +692,16 @@ class _Decoder:
             return str(content, "utf-8"), position
         if form is Format.BIN:
             return content.tobytes(), position
-        return self.extension(code, content), position
+        payload = content if code in _VIEWED_EXTENSIONS else content.tobytes()
+        return self.extension(code, payload), position
 
 
 # `unpackb` copies the payload of an extension, and takes 41 KB of the C stack: where extensions are
 # nested deeper than this, `_Decoder._read` takes over.
 _MAX_UNPACKB_DEPTH = 4
+
+# Extensions that hold other values, so that copying their payloads would add up.
+_VIEWED_EXTENSIONS = frozenset({TUPLE, SET, FROZENSET, OBJECT_ARRAY, GRAPH})
 
 # What precedes the bytes of an array or a scalar -> shape, dtype and size of the array in bytes, or
 # dtype of the scalar. Environments send the same few again and again.

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from openenv_gym.errors import FrameTooLargeError, OpenEnvGymError, ProtocolError
+from openenv_gym.errors import FrameTooLargeError, ProtocolError
 
 
 try:
@@ -46,15 +46,14 @@ __all__ = [
 
 Buffer: TypeAlias = "bytes | memoryview"
 
-# Bytes received at once while no large payload is expected. A large message's first bytes, at most
-# this many, are copied once more; a larger size would copy more, a smaller one would need more
-# system calls for a burst of small messages.
+# Bytes received at once while no large payload is expected. As many of a large message are copied
+# once more than the rest; fewer would mean more system calls for a burst of small messages.
 _SCRATCH_BYTES = 4096
 
-# Memory taken on the word of a frame header alone, before the payload really arrives.
+# Memory taken on the word of a frame's header alone. The rest follows as the payload arrives.
 _TRUSTED_BYTES = 2**20
 
-# RFC 6455, section 5.5: all control frames have at most 125 bytes.
+# RFC 6455, section 5.5.
 _MAX_CONTROL_BYTES = 125
 
 
@@ -96,6 +95,11 @@ class Message(NamedTuple):
 
 
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
+_FIRST_CONTROL_OPCODE = 8
+
+# First byte of an unfragmented binary frame: what nearly all frames begin with.
+_BINARY_FRAME = 0x82
+_BINARY = Opcode.BINARY  # a global is found faster than a member of an enumeration
 
 
 def frame_header(
@@ -129,8 +133,8 @@ def encode_frame(opcode: int, parts: Sequence[Buffer], *, masked: bool) -> list[
     Args:
         opcode: Kind of the frame.
         parts: The payload in pieces, one-dimensional bytes each.
-        masked: The frame is a client's: its payload is masked (RFC 6455, section 5.3). That needs
-            one copy of the payload; an unmasked one is not copied.
+        masked: The frame is a client's: its payload is copied and masked (RFC 6455, section 5.3).
+            An unmasked payload is not copied.
 
     Returns:
         Buffers to be sent one after the other. Unmasked, they are views of the memory in `parts`.
@@ -140,7 +144,10 @@ def encode_frame(opcode: int, parts: Sequence[Buffer], *, masked: bool) -> list[
         return [frame_header(opcode, size_bytes), *parts]
     payload = parts[0] if len(parts) == 1 else b"".join(parts)
     mask = os.urandom(4)
-    return [frame_header(opcode, len(payload), mask=mask) + apply_mask(payload, mask)]
+    header, masked_payload = frame_header(opcode, len(payload), mask=mask), apply_mask(payload, mask)
+    if len(masked_payload) > _SCRATCH_BYTES:
+        return [header, masked_payload]
+    return [header + masked_payload]
 
 
 def encode_close(code: int, reason: str = "") -> bytes:
@@ -199,211 +206,222 @@ class MessageReader:
         self.eof = False
         self._max_message_bytes = max_message_bytes
         self._peer_masks = peer_masks
-        self._error: OpenEnvGymError | None = None
+        self._trusted_bytes = _TRUSTED_BYTES
+        self._error: ProtocolError | None = None
 
-        # Received bytes that are not parsed yet: _scratch[_start:_end].
+        # Bytes that are not parsed yet: _scratch[_start:_end].
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
         self._start = 0
         self._end = 0
 
-        # A payload that was not complete in the scratch buffer, received in place:
-        # _payload[:_filled] of _payload_size bytes have arrived. While it is set, the scratch
-        # buffer is empty.
+        # The payload of a frame that does not fit in there; meanwhile nothing else is. _arrived of
+        # _size bytes are in _payload, which may have room for fewer.
         self._payload: memoryview | None = None
-        self._payload_size = 0
-        self._filled = 0
-        self._frame: tuple[bool, int, bytes] = (True, 0, b"")  # fin, opcode, mask
+        self._size = 0
+        self._arrived = 0
+        self._first = 0  # first byte of the frame
+        self._mask = b""
 
-        # Earlier fragments of the message under way, and its opcode.
-        self._fragments: list[memoryview] = []
-        self._fragments_bytes = 0
-        self._message_opcode: Opcode | None = None
+        # Fragments so far of a message that is not complete, joined (so that a flood of tiny ones
+        # takes no more memory than their bytes), and its opcode.
+        self._fragments = bytearray()
+        self._fragments_opcode: Opcode | None = None
 
     @property
     def mid_frame(self) -> bool:
-        """Bytes of an unfinished frame, or fragments of an unfinished message, are held."""
+        """Whether a part of a message is held, once `next` has returned None."""
         return (
-            self._payload is not None or self._start < self._end or self._message_opcode is not None
+            self._payload is not None
+            or self._start < self._end
+            or self._fragments_opcode is not None
         )
 
-    def attach(self, leftover: Buffer | bytearray) -> None:
+    def attach(self, leftover: bytes | bytearray | memoryview) -> None:
         """Take bytes that whoever read the HTTP handshake received beyond its end.
 
         Args:
-            leftover: The bytes. To be called before anything else.
+            leftover: The bytes that came before all that is received from now on.
         """
-        free = len(self._scratch) - self._end
-        if len(leftover) > free:
-            self._scratch = self._scratch[: self._end] + bytes(len(leftover) + _SCRATCH_BYTES)
+        size = len(leftover)
+        if size >= len(self._scratch) - self._end:
+            self._scratch = self._scratch[: self._end] + bytes(size + _SCRATCH_BYTES)
             self._scratch_view = memoryview(self._scratch)
-        self._scratch_view[self._end : self._end + len(leftover)] = leftover
-        self._end += len(leftover)
+        self._scratch_view[self._end : self._end + size] = leftover
+        self._end += size
 
     def buffer(self) -> memoryview:
-        """Return where the next received bytes go, never empty.
+        """Return where the next received bytes go: at least one byte, good until `received`.
 
-        To be called after `next` returned None. A view is good until the next call of `received`.
+        To be called when `next` has returned None.
         """
         if self._payload is not None:
-            return self._payload[self._filled :]
+            return self._payload[self._arrived :]
         return self._scratch_view[self._end :]
 
     def received(self, n: int) -> None:
-        """Take note that bytes were put into `buffer`.
+        """Take note of bytes that were put into `buffer`.
 
         Args:
-            n: How many bytes; 0 means that the peer sends nothing more.
+            n: How many; 0 means that the peer sends nothing more.
         """
         if n == 0:
             self.eof = True
         elif self._payload is not None:
-            self._filled += n
-            if self._filled == len(self._payload) < self._payload_size:
-                self._grow()
-        else:
+            self._arrived += n
+            if len(self._payload) == self._arrived < self._size:
+                payload = np.empty(min(2 * self._arrived, self._size), np.uint8).data
+                payload[: self._arrived] = self._payload
+                self._payload = payload
+        elif self._error is None:
             self._end += n
 
     def next(self) -> Message | None:
-        """Return the next complete message, or None where more bytes are needed first.
+        """Return the next complete message, or None where more bytes are needed for one.
 
         Raises:
-            FrameTooLargeError: A message is larger than the reader takes; found from the header
-                of a frame, before the payload is received. `data` holds `size_bytes` and
-                `max_bytes`.
-            ProtocolError: The bytes are no WebSocket frames. Nothing can be read any more after
-                either error: it is raised again.
+            FrameTooLargeError: A message is larger than the reader takes; known from a frame's
+                header, before its payload is received. `data` holds `size_bytes`, so far as it is
+                known, and `max_bytes`.
+            ProtocolError: The bytes are no WebSocket frames of this kind of peer.
+
+                After either error nothing can be read any more: it is raised each time.
         """
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         try:
-            return self._next()
-        except OpenEnvGymError as error:
+            while True:
+                if self._payload is not None:
+                    if self._arrived < self._size:
+                        return None
+                    data, self._payload = self._payload, None
+                    first = self._first
+                    if self._mask:
+                        _mask_in_place(data, self._mask)
+                    self._trusted_bytes = max(self._trusted_bytes, self._size)
+                else:
+                    start, end, scratch = self._start, self._end, self._scratch
+                    header_end = start + (6 if self._peer_masks else 2)
+                    if end < header_end:
+                        self._make_room()
+                        return None
+                    first, second = scratch[start], scratch[start + 1]
+                    size = second & 0x7F
+                    if size >= 126:
+                        width = 2 if size == 126 else 8
+                        header_end += width
+                        if end < header_end:
+                            self._make_room()
+                            return None
+                        size = int.from_bytes(scratch[start + 2 : start + 2 + width], "big")
+                        if size < (126 if width == 2 else 2**16):
+                            self._check_header(first, second, size)
+                    if (
+                        first != _BINARY_FRAME
+                        or (second >= 0x80) is not self._peer_masks
+                        or size > self._max_message_bytes
+                        or self._fragments_opcode is not None
+                    ):
+                        self._check_header(first, second, size)
+                    mask = scratch[header_end - 4 : header_end] if self._peer_masks else b""
+                    frame_end = header_end + size
+                    if frame_end > end:
+                        if frame_end - start > len(scratch):
+                            self._first, self._mask = first, bytes(mask)
+                            self._receive_in_place(header_end, size)
+                            continue
+                        self._make_room()
+                        return None
+                    self._start = frame_end
+                    if mask:
+                        content = self._scratch_view[header_end:frame_end]
+                        data = memoryview(bytearray(apply_mask(content, mask)))
+                    else:
+                        data = memoryview(scratch[header_end:frame_end])
+                if first == _BINARY_FRAME:
+                    return Message(_BINARY, data)
+                message = self._complete(first, data)
+                if message is not None:
+                    return message
+        except ProtocolError as error:
             self._error = error
+            self._payload = None
+            self._start = self._end = 0
             raise
 
-    def _next(self) -> Message | None:
-        while True:
-            if self._payload is not None:
-                if self._filled < self._payload_size:
-                    return None
-                fin, opcode, mask = self._frame
-                data, self._payload = self._payload, None
-            else:
-                start, scratch = self._start, self._scratch
-                available = self._end - start
-                if available < 2:
-                    self._wait()
-                    return None
-                first, second = scratch[start], scratch[start + 1]
-                fin, opcode = first >= 0x80, first & 0x0F
-                size = second & 0x7F
-                header_size = 2
-                if size >= 126:
-                    header_size = 4 if size == 126 else 10
-                    if available < header_size:
-                        self._check(first, second, 0)
-                        self._wait()
-                        return None
-                    size = int.from_bytes(scratch[start + 2 : start + header_size], "big")
-                self._check(first, second, size)
-                mask = b""
-                if self._peer_masks:
-                    header_size += 4
-                    if available < header_size:
-                        self._wait()
-                        return None
-                    mask = bytes(scratch[start + header_size - 4 : start + header_size])
-                start += header_size
-                arrived = self._end - start
-                if arrived < size:
-                    if header_size + size > len(scratch):
-                        self._frame = fin, opcode, mask
-                        self._receive_in_place(start, size)
-                        continue
-                    self._wait()
-                    return None
-                self._start = start + size
-                data = memoryview(scratch[start : start + size])
-            if mask:
-                # apply_mask returns bytes, which are not writable.
-                data[:] = apply_mask(data, mask)
-            message = self._frame_complete(fin, opcode, data)
-            if message is not None:
-                return message
+    def _make_room(self) -> None:
+        """Move the bytes of an incomplete frame to the front."""
+        size = self._end - self._start
+        if self._start:
+            self._scratch_view[:size] = self._scratch_view[self._start : self._end]
+            self._start, self._end = 0, size
 
-    def _wait(self) -> None:
-        """Make room behind the bytes of the unfinished frame."""
-        start, end = self._start, self._end
-        if start == end:
-            self._start = self._end = 0
-        elif start:
-            self._scratch[: end - start] = self._scratch[start:end]
-            self._start, self._end = 0, end - start
+    def _receive_in_place(self, start: int, size: int) -> None:
+        """Move what is there of a payload to memory of its own, where the rest will be received.
 
-    def _check(self, first: int, second: int, size: int) -> None:
-        """Raise where a frame header is not allowed here."""
+        A header alone makes us take 1 MiB at most, or as much as the peer has really sent once.
+        """
+        arrived = self._end - start
+        payload = np.empty(min(size, self._trusted_bytes), np.uint8).data
+        payload[:arrived] = self._scratch_view[start : self._end]
+        self._payload, self._size, self._arrived = payload, size, arrived
+        self._start = self._end = 0
+
+    def _check_header(self, first: int, second: int, size: int) -> None:
+        """Raise where a frame with this header may not be sent, or not now."""
         opcode = first & 0x0F
         if first & 0x70:
-            raise ProtocolError("A WebSocket frame has reserved bits set; no extension is in use.")
+            raise ProtocolError(
+                "A WebSocket frame has reserved bits set, but no extension is used."
+            )
         if opcode not in _OPCODES:
             raise ProtocolError(f"A WebSocket frame has the unknown opcode {opcode}.")
         if (second >= 0x80) is not self._peer_masks:
             raise ProtocolError(
                 "A client sent a WebSocket frame that is not masked."
                 if self._peer_masks
-                else "A server sent a masked WebSocket frame."
+                else "A server sent a WebSocket frame that is masked."
             )
-        if opcode >= Opcode.CLOSE:
-            if first < 0x80 or second & 0x7F > _MAX_CONTROL_BYTES:
+        short_size = second & 0x7F
+        if size >= 2**63 or size < {126: 126, 127: 2**16}.get(short_size, 0):
+            raise ProtocolError("A WebSocket frame's size is not written as it must be.")
+        if opcode >= _FIRST_CONTROL_OPCODE:
+            if first < 0x80 or size > _MAX_CONTROL_BYTES:
                 raise ProtocolError("A WebSocket control frame is fragmented or too long.")
             return
-        if (opcode == Opcode.CONTINUATION) is (self._message_opcode is None):
+        if (opcode == 0) is (self._fragments_opcode is None):
             raise ProtocolError(
                 "A WebSocket frame continues a message, but none was begun."
-                if self._message_opcode is None
+                if opcode == 0
                 else "A WebSocket message begins before the last one is complete."
             )
-        if size >= 2**63:
-            raise ProtocolError(
-                "A WebSocket frame claims a size with the most significant bit set."
-            )
-        if self._fragments_bytes + size > self._max_message_bytes:
+        total = len(self._fragments) + size
+        if total > self._max_message_bytes:
             raise FrameTooLargeError(
-                f"A message of {self._fragments_bytes + size} bytes or more exceeds the limit of "
+                f"A message of at least {total} bytes exceeds the limit of "
                 f"{self._max_message_bytes} bytes.",
-                data={
-                    "size_bytes": self._fragments_bytes + size,
-                    "max_bytes": self._max_message_bytes,
-                },
+                data={"size_bytes": total, "max_bytes": self._max_message_bytes},
             )
 
-    def _receive_in_place(self, start: int, size: int) -> None:
-        """Move what has arrived of a large payload to memory of its own."""
-        arrived = self._end - start
-        payload = np.empty(min(size, _TRUSTED_BYTES), np.uint8).data
-        payload[:arrived] = self._scratch_view[start : self._end]
-        self._payload, self._payload_size, self._filled = payload, size, arrived
-        self._start = self._end = 0
-
-    def _grow(self) -> None:
-        """Take more memory for a payload that filled what it was trusted with."""
-        assert self._payload is not None
-        payload = np.empty(min(2 * self._filled, self._payload_size), np.uint8).data
-        payload[: self._filled] = self._payload
-        self._payload = payload
-
-    def _frame_complete(self, fin: bool, opcode: int, data: memoryview) -> Message | None:
-        """Return the message that the frame completes, if any."""
-        if opcode >= Opcode.CLOSE or (fin and opcode):
-            return Message(_OPCODES[opcode], data)
+    def _complete(self, first: int, data: memoryview) -> Message | None:
+        """Return the message that a frame completes, if it does."""
+        opcode, is_last = _OPCODES[first & 0x0F], first >= 0x80
+        if is_last and opcode:
+            return Message(opcode, data)
+        self._fragments += data
         if opcode:
-            self._message_opcode = _OPCODES[opcode]
-        self._fragments.append(data)
-        self._fragments_bytes += len(data)
-        if not fin:
+            self._fragments_opcode = opcode
+        if not is_last or self._fragments_opcode is None:
             return None
-        assert self._message_opcode is not None
-        message = Message(self._message_opcode, memoryview(bytearray().join(self._fragments)))
-        self._fragments, self._fragments_bytes, self._message_opcode = [], 0, None
+        message = Message(self._fragments_opcode, memoryview(self._fragments))
+        self._fragments, self._fragments_opcode = bytearray(), None
         return message
+
+
+def _mask_in_place(data: memoryview, mask: bytes) -> None:
+    """Mask or unmask a large payload without a copy of it."""
+    array = np.frombuffer(data, np.uint8)
+    whole = len(array) & ~3
+    words = array[:whole].view(np.uint32)
+    words ^= np.frombuffer(mask, np.uint32)
+    array[whole:] ^= np.frombuffer(mask, np.uint8, len(array) - whole)

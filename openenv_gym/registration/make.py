@@ -64,7 +64,7 @@ def make_env(
     human = render_mode == "human"
     if render_mode is not None:
         options["render_mode"] = "rgb_array" if human else render_mode
-    if entry.hosted is not None:
+    if entry.package == "gymnasium" and entry.hosted is not None:
         options["env_id"] = entry.hosted
     if base_url is None and provider is None:
         base_url = os.environ.get("OPENENV_BASE_URL")

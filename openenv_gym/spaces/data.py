@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -26,7 +26,7 @@ from openenv_gym.spaces.plain import Budget, Fields, dtype_name, pack_array
 __all__ = ["space_from_data", "space_to_data"]
 
 _LIMIT = 64 << 20  # bytes of bounds that the data did not carry
-_MAX_DEPTH = 32
+_MAX_DEPTH = 16  # a Dict in a Dict takes three levels of data, and a packet has 64
 _OBJECT_WEIGHT = 16 << 10  # what one space object counts for; it takes time as well
 _SHARED = "Shared"
 
@@ -310,25 +310,18 @@ class _GraphForm:
         return spaces.Graph(nodes, edges)
 
 
-class _Entry(NamedTuple):
-    cls: type[gymnasium.Space[Any]]
-    form: _Form
-
-
-_FORMS: dict[type, _Form] = dict(
-    (
-        _Entry(spaces.Box, _BoxForm()),
-        _Entry(spaces.Discrete, _DiscreteForm()),
-        _Entry(spaces.MultiBinary, _MultiBinaryForm()),
-        _Entry(spaces.MultiDiscrete, _MultiDiscreteForm()),
-        _Entry(spaces.Text, _TextForm()),
-        _Entry(spaces.Dict, _DictForm()),
-        _Entry(spaces.Tuple, _TupleForm(spaces.Tuple)),
-        _Entry(spaces.Sequence, _SequenceForm()),
-        _Entry(spaces.Graph, _GraphForm()),
-        _Entry(spaces.OneOf, _TupleForm(spaces.OneOf)),
-    )
-)
+_FORMS: dict[type[gymnasium.Space[Any]], _Form] = {
+    spaces.Box: _BoxForm(),
+    spaces.Discrete: _DiscreteForm(),
+    spaces.MultiBinary: _MultiBinaryForm(),
+    spaces.MultiDiscrete: _MultiDiscreteForm(),
+    spaces.Text: _TextForm(),
+    spaces.Dict: _DictForm(),
+    spaces.Tuple: _TupleForm(spaces.Tuple),
+    spaces.Sequence: _SequenceForm(),
+    spaces.Graph: _GraphForm(),
+    spaces.OneOf: _TupleForm(spaces.OneOf),
+}
 _FORMS_BY_NAME = {cls.__name__: form for cls, form in _FORMS.items()}
 
 

@@ -227,6 +227,11 @@ def test_json_schema_tells_dtype_and_shape() -> None:
     assert mask["shape"] == [2, 2]
 
 
+def test_json_schema_names_the_widest_of_several_bounds() -> None:
+    items = adapter(Array((2,), "int8", [0, 5], [7, 9])).json_schema()["items"]
+    assert items == {"type": "integer", "minimum": 0, "maximum": 9}
+
+
 def test_json_schema_of_floats_names_no_infinity() -> None:
     schema = adapter(Array((1,), "float64")).json_schema()
     assert schema["items"] == {"type": "number"}

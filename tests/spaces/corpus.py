@@ -55,6 +55,9 @@ SPACES = {
     "box int half infinite": gs.Box(-np.inf, 5, (2,), np.int64),
     "box int mixed infinite": gs.Box(np.array([-np.inf, 0]), np.array([3, np.inf]), dtype=np.int16),
     "box negative zero": gs.Box(np.array([-0.0, 0.0]), np.array([0.0, 0.0]), dtype=np.float64),
+    "box column-major": gs.Box(
+        np.asfortranarray([[0, 1, 2], [3, 4, 5]]), np.full((2, 3), 9), dtype=np.int64
+    ),
     "box one value": gs.Box(2, 2, (2,), np.int32),
     "box big-endian": gs.Box(
         np.array([-1, -2], ">i4"), np.array([1, 2], ">i4"), dtype=np.dtype(">i4")

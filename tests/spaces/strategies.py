@@ -36,18 +36,22 @@ def boxes(draw: st.DrawFn, dtypes: tuple[str, ...] = (*FLOATS, *INTEGERS, "bool"
         )
     if dtype.kind == "f":
         numbers = st.floats(-1000, 1000, width=16)
-        finite = float
     else:
         limits = np.iinfo(dtype)
         numbers = st.integers(max(limits.min, -(2**40)), min(limits.max, 2**40))
-        finite = int
+    # Equal bounds are made the same, since no Box samples between 0.0 and -0.0.
+    pairs = (
+        st.tuples(numbers, numbers)
+        .map(sorted)
+        .map(lambda pair: pair if pair[0] < pair[1] else (pair[0], pair[0]))
+    )
     if draw(st.booleans()):
-        low, high = sorted(draw(st.tuples(numbers, numbers)))
+        low, high = draw(pairs)
         lows, highs = np.full(size, low, dtype), np.full(size, high, dtype)
     else:
-        pairs = [sorted(draw(st.tuples(numbers, numbers))) for _ in range(size)]
-        lows = np.array([finite(low) for low, _ in pairs], dtype)
-        highs = np.array([finite(high) for _, high in pairs], dtype)
+        bounds = [draw(pairs) for _ in range(size)]
+        lows = np.array([low for low, _ in bounds], dtype)
+        highs = np.array([high for _, high in bounds], dtype)
     lows, highs = lows.reshape(shape), highs.reshape(shape)
     if dtype.kind == "f" and draw(st.booleans()):
         lows[draw(st.sampled_from([np.s_[...], np.s_[:1]])) if shape else ...] = -np.inf

@@ -38,6 +38,8 @@ from .strategies import seeds
 
 
 INT64 = np.iinfo(np.int64)
+STRICT = (annotated_types.Ge(2), annotated_types.Lt(5))
+LAX = (annotated_types.Gt(0), annotated_types.Le(9))
 Metres = NewType("Metres", float)
 
 
@@ -105,7 +107,8 @@ def box(low: Any, high: Any, dtype: Any, shape: tuple[int, ...] = ()) -> gs.Box:
         (int, Field(ge=5, le=5), gs.Discrete(1, start=5)),
         (conint(ge=1, lt=4), ..., gs.Discrete(3, start=1)),
         (Annotated[int, annotated_types.Interval(ge=1, le=3)], ..., gs.Discrete(3, start=1)),
-        (Annotated[int, Field(ge=0, le=9)], Field(le=4), gs.Discrete(5)),
+        (Annotated[(int, *STRICT, *LAX)], ..., gs.Discrete(3, start=2)),
+        (Annotated[(int, *LAX, *STRICT)], ..., gs.Discrete(3, start=2)),
         (int, ..., box(-np.inf, np.inf, np.int64)),
         (int, Field(ge=0), box(0, np.inf, np.int64)),
         (PositiveInt, ..., box(1, np.inf, np.int64)),

@@ -275,7 +275,8 @@ def _frame_draws(serialized: bytes, frames: int) -> NDArray[np.float64]:
 
 
 def _give(picture: Bytes, *buffer: Bytes) -> Bytes | None:
-    if not buffer:
-        return picture.copy()
-    buffer[0][...] = picture
-    return None
+    if buffer:
+        buffer[0][...] = picture
+        return None
+    copy: Bytes = picture.copy()
+    return copy
