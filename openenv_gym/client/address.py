@@ -121,7 +121,7 @@ def parse_base_url(base_url: str) -> Address:
     Raises:
         InvalidOptionError: It is none of these.
     """
-    parts = urlsplit(base_url) if isinstance(base_url, str) else urlsplit("")
+    parts = urlsplit(str(base_url))
     if parts.scheme == "unix" and (parts.netloc + parts.path):
         return UnixAddress(parts.netloc + parts.path)
     try:

@@ -36,6 +36,17 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         recipe: Makes another environment like this one, for pickling and copying.
     """
 
+    # What is kept here; any other attribute is the environment's.
+    _connection: Connection
+    _finalizer: Callable[[], Any]
+    _interrupted: bool
+    _methods: dict[str, Any]
+    _observed: Observed
+    _recipe: Callable[[], RemoteEnv] | None
+    _rng: RngMirror
+    _timings: deque[Timing]
+    _viewer: Viewer | None
+
     def __init__(
         self,
         connection: Connection,
@@ -167,7 +178,7 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
 
     # Gymnasium's checkers and wrappers read and set the private names, too.
 
-    @property  # type: ignore[override]
+    @property
     def _np_random(self) -> np.random.Generator | None:
         return self._rng.generator
 
@@ -175,7 +186,7 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
     def _np_random(self, value: np.random.Generator | None) -> None:
         self._rng.replace(value)
 
-    @property  # type: ignore[override]
+    @property
     def _np_random_seed(self) -> int | None:
         return self._rng.seed
 
@@ -223,7 +234,7 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
     @property
     def connection(self) -> Connection:
         """The session of this environment."""
-        return cast(Connection, vars(self)["_connection"])
+        return self._connection
 
     # -- the rest of the environment's attributes ---------------------------------------------
 
@@ -275,7 +286,7 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
 
     def _show(self) -> None:
         frame = self._request("render", []).value
-        if isinstance(frame, np.ndarray) and frame.ndim == 3:
+        if self._viewer is not None and isinstance(frame, np.ndarray) and frame.ndim == 3:
             self._viewer.show(frame)
 
 

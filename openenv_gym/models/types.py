@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 __all__ = ["Action", "Observation", "State", "StepResult"]
@@ -24,7 +25,9 @@ class Action(BaseModel):
         metadata: Notes of the caller; no part of the action space.
     """
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", validate_assignment=True, arbitrary_types_allowed=True
+    )
 
     metadata: dict[str, Any] = Field(default_factory=dict)
 
@@ -40,7 +43,9 @@ class Observation(BaseModel):
         metadata: What Gymnasium calls ``info``; no part of the observation space.
     """
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", validate_assignment=True, arbitrary_types_allowed=True
+    )
 
     done: bool = False
     truncated: bool = False
@@ -53,6 +58,12 @@ class Observation(BaseModel):
         if isinstance(data, dict) and data.get("truncated") and "done" not in data:
             return {**data, "done": True}
         return data
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _plain_reward(cls, reward: Any) -> Any:
+        # Pydantic would turn a NumPy integer into a float.
+        return reward.item() if isinstance(reward, np.generic) else reward
 
     @property
     def terminated(self) -> bool:

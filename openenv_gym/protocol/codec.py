@@ -6,6 +6,7 @@ to the socket without being copied; a decoded array is a view of the received pa
 
 from __future__ import annotations
 
+import reprlib
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
@@ -424,7 +425,9 @@ def _blame(path: str, value: Any, depth: int) -> None:
         value: The value.
         depth: Its level of nesting, should it be an array or a map.
     """
-    type_name = type(value).__qualname__
+    kind = type(value)
+    if kind in (float, bool, bytes) or (kind is int and abs(value) < 2**63):
+        return  # not to be slow with a million numbers
     try:
         children = _children(path, value)
         if children is None:
@@ -436,10 +439,10 @@ def _blame(path: str, value: Any, depth: int) -> None:
             raise _UnsendableError(*_TOO_DEEP)
     except Exception as error:
         raise EncodeError(
-            f"{path} (of type {type_name}) cannot be sent: {str(error).rstrip('.')}.",
+            f"{path} (of type {kind.__qualname__}) cannot be sent: {str(error).rstrip('.')}.",
             field=path,
             hint=getattr(error, "hint", None),
-            data={"type": type_name},
+            data={"type": kind.__qualname__},
         ) from None
     for child_path, child in children:
         _blame(child_path, child, depth + 1)
@@ -454,23 +457,18 @@ def _children(path: str, value: Any) -> Iterable[tuple[str, Any]] | None:
     if isinstance(value, Mapping):
         pairs = dict(value).items()
         keys = [(f"{path}.keys()[{index}]", key) for index, (key, _) in enumerate(pairs)]
-        return keys + [(f"{path}[{_short(key)}]", item) for key, item in pairs]
+        return keys + [(f"{path}[{reprlib.repr(key)}]", item) for key, item in pairs]
     if isinstance(value, GraphInstance):
         return [(f"{path}.{name}", getattr(value, name)) for name in GraphInstance._fields]
     if isinstance(value, (list, tuple)):
         return [(f"{path}[{index}]", item) for index, item in enumerate(value)]
     if isinstance(value, (set, frozenset)):
-        return [(f"{path}{{{_short(item)}}}", item) for item in value]
+        return [(f"{path}{{{reprlib.repr(item)}}}", item) for item in value]
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         return [
             (f"{path}[{', '.join(map(str, index))}]", item) for index, item in np.ndenumerate(value)
         ]
     return None
-
-
-def _short(key: object) -> str:
-    text = repr(key)
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 # ---------------------------------------------------------------------------------------------

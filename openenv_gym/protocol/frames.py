@@ -144,7 +144,10 @@ def encode_frame(opcode: int, parts: Sequence[Buffer], *, masked: bool) -> list[
         return [frame_header(opcode, size_bytes), *parts]
     payload = parts[0] if len(parts) == 1 else b"".join(parts)
     mask = os.urandom(4)
-    header, masked_payload = frame_header(opcode, len(payload), mask=mask), apply_mask(payload, mask)
+    header, masked_payload = (
+        frame_header(opcode, len(payload), mask=mask),
+        apply_mask(payload, mask),
+    )
     if len(masked_payload) > _SCRATCH_BYTES:
         return [header, masked_payload]
     return [header + masked_payload]

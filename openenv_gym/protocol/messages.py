@@ -319,7 +319,7 @@ def _as_local_class(name: str) -> type[errors.EnvironmentFailedError]:
     import builtins  # here, so that the lookup below reads as what it is
 
     found = getattr(builtins, name, None) or getattr(gymnasium.error, name, None)
-    cls = errors.EnvironmentFailedError
+    cls: Any = errors.EnvironmentFailedError
     if isinstance(found, type) and issubclass(found, Exception) and found is not Exception:
         try:
             cls = type(
@@ -329,4 +329,4 @@ def _as_local_class(name: str) -> type[errors.EnvironmentFailedError]:
         except TypeError:  # a layout that cannot be combined, or another constructor
             cls = errors.EnvironmentFailedError
     _local_classes[name] = cls
-    return cls
+    return _local_classes[name]

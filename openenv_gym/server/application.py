@@ -99,7 +99,7 @@ def create_app(
     summary = (inspect.getdoc(factory) or "").partition("\n")[0]
     return Application(
         factory,
-        name=name or getattr(factory, "__name__", "environment"),
+        name=name or str(getattr(factory, "__name__", "environment")),
         version=version,
         description=description or summary,
         thread_affinity=thread_affinity,

@@ -132,24 +132,23 @@ class Connection:
                 self._drop()
             return None
         work: Work | None = None
-        while self.state is not ConnectionState.CLOSED:
+        while self._listens():
             buffer = reader.buffer()
             try:
                 count = sock.recv_into(buffer)
             except BlockingIOError:
                 return work
             reader.received(count)
-            while self.state is not ConnectionState.CLOSED:
-                message = reader.next()
-                if message is None:
-                    break
+            while self._listens() and (message := reader.next()) is not None:
                 work = self._take(message) or work
             if count == 0:
                 self._drop()
-            elif count == len(buffer):
-                continue  # there may be more
-            return work
+            elif count < len(buffer):
+                break  # nothing more is there
         return work
+
+    def _listens(self) -> bool:
+        return self.state not in (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
     def _read_http(self) -> Work | None:
         try:

@@ -47,7 +47,7 @@ class Pool:
         housekeeping: Callable[[float], None] = lambda now_s: None,
     ) -> None:
         self.poller: Poller = make_poller()
-        self._base = int(os.environ.get("BASE","0")) or base_threads or min(max(os.cpu_count() or 2, 2), 4)
+        self._base = base_threads or min(max(os.cpu_count() or 2, 2), 4)
         self._max = max(max_threads, self._base, 2)
         self._housekeeping = housekeeping
         self._handlers: dict[int, Callable[[Event], None]] = {}

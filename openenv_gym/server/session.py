@@ -64,7 +64,7 @@ class Session:
         self.protocol = ServerSession(limits)
         self.state = SessionState.DETACHED
         self.last_used_s = time.monotonic()
-        self._host = host
+        self._host: EnvironmentHost | None = host
         self._ended = ended
         self._debug = debug
         self._pinned = pinned
@@ -205,7 +205,7 @@ class Session:
             connection, self._connection = self._connection, None
             if host is None:
                 return
-            self._host = None  # type: ignore[assignment]  # the session is over
+            self._host = None
         try:
             host.close()
         except Exception:
@@ -225,6 +225,8 @@ class Session:
                 raise errors.CancelledError("The request was cancelled before it ran.")
             if request.op == "close":
                 return encode_packet(Result(request.id, None, [0, 0], {}).to_wire())
+            if self._host is None:
+                raise lost_session(self.name)
             value, took_ns, extras = self._host.execute(
                 request.op, request.args, options.get("rng") if options else None
             )

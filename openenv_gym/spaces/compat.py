@@ -1,7 +1,7 @@
 """Gymnasium's spaces built the same way under every version from 1.2.2 on.
 
 What differs between those versions is known here and nowhere else: `Dict` takes ``sort_keys``
-only from 1.4 on, and `Box` treats scalar bounds in several ways.
+only from 1.4 on, and `Box` leaves scalars where arrays belong.
 """
 
 from __future__ import annotations
@@ -50,19 +50,21 @@ def make_box(
     Raises:
         TypeError, ValueError: As `gymnasium.spaces.Box` does.
     """
-    # Whole arrays: scalars take another path inside Box, which differs between the versions and
-    # refuses booleans. `order="C"` because a broadcast array has no layout to keep.
-    space = spaces.Box(
-        np.array(np.broadcast_to(low, shape), order="C"),
-        np.array(np.broadcast_to(high, shape), order="C"),
-        shape,
-        dtype,
-    )
+    space = spaces.Box(_bound(low, shape), _bound(high, shape), shape, dtype)
     for name, bounded in (("bounded_below", bounded_below), ("bounded_above", bounded_above)):
         value = getattr(space, name) if bounded is None else bounded
-        # Box itself leaves a scalar there when its shape is ().
-        setattr(space, name, np.array(np.broadcast_to(value, shape), dtype=np.bool_, order="C"))
+        # Box itself leaves a scalar there when its shape is () and its bounds were arrays.
+        if bounded is not None or not isinstance(value, np.ndarray):
+            setattr(space, name, np.array(np.broadcast_to(value, shape), dtype=np.bool_))
     return space
+
+
+def _bound(bound: NDArray[Any], shape: tuple[int, ...]) -> Any:
+    # Box makes arrays of Python's numbers much faster than it checks arrays, but it refuses
+    # booleans among them.
+    if bound.ndim == 0 and bound.dtype.kind != "b":
+        return bound.item()
+    return np.array(np.broadcast_to(bound, shape))
 
 
 def make_dict(items: Sequence[tuple[Any, gymnasium.Space[Any]]], *, sort_keys: bool) -> spaces.Dict:

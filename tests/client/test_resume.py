@@ -35,7 +35,7 @@ def network(server: ThreadServer) -> Iterator[CuttingAddress]:
 def test_a_request_cut_inside_its_frame_runs_once(network: CuttingAddress) -> None:
     connection = Connection(network, {})
     connection.call("reset", [None, None])
-    for cut_at in range(0, 30):
+    for cut_at in range(30):
         network.cut_up = cut_at
         observation = connection.call("step", [cut_at]).value[0]
         assert observation["count"].tolist() == [cut_at + 1, 1, cut_at]

@@ -8,20 +8,20 @@ import sys
 from pathlib import Path
 
 import ale_py
-import atari_env
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import VectorEnv
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+import atari_env
 from atari_env.models import action_model, observation_model
 from atari_env.options import AtariOptions, PreprocessOptions
 from atari_env.server.app import app
 from atari_env.server.atari_environment import AtariEnvironment
 from atari_env.server.games import available_games, find_game
 from atari_env.server.preprocessed import engine_seed
-from gymnasium.utils.env_checker import check_env, data_equivalence
-from gymnasium.vector import VectorEnv
-from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
-
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.models.manifest import load_manifest
 from openenv_gym.server.adapter import TypedEnv

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import echo_env
 import pytest
-from echo_env.models import MAX_MESSAGE_LENGTH, EchoAction
-from echo_env.server.app import app
-from echo_env.server.echo_environment import GREETING, EchoEnvironment
 from gymnasium.utils.env_checker import check_env, env_render_passive_checker
 from pydantic import ValidationError
 
+import echo_env
+from echo_env.models import MAX_MESSAGE_LENGTH, EchoAction
+from echo_env.server.app import app
+from echo_env.server.echo_environment import GREETING, EchoEnvironment
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models.manifest import load_manifest
 from openenv_gym.server.adapter import TypedEnv

@@ -46,7 +46,7 @@ def make(**kwargs: Any) -> Any:
 
 def owner(body: str) -> tuple[subprocess.Popen[str], list[int]]:
     """Start a trainer that prints its servers' process ids and then runs `body`."""
-    script = f"""
+    script = """
         import os, signal, sys, time
         import gymnasium, openenv_gym
 

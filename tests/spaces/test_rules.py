@@ -1,0 +1,235 @@
+"""Which space a model has."""
+
+# No `from __future__ import annotations`: Pydantic needs the annotations themselves.
+
+import enum
+import string
+from typing import Annotated, Any, Generic, Literal, NewType, Optional, TypeVar
+
+import annotated_types
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces as gs
+from numpy.typing import NDArray
+from pydantic import (
+    BaseModel,
+    Field,
+    PositiveInt,
+    StringConstraints,
+    conint,
+    create_model,
+)
+
+from openenv_gym.errors import SpaceError
+from openenv_gym.models import Action, Array, Observation
+from openenv_gym.spaces import ModelMapping
+
+from .compare import assert_same_space
+from .models import Colour, Everything, Level, Pose, one
+
+
+INT64 = np.iinfo(np.int64)
+STRICT = (annotated_types.Ge(2), annotated_types.Lt(5))
+LAX = (annotated_types.Gt(0), annotated_types.Le(9))
+Metres = NewType("Metres", float)
+
+
+class Nothing(enum.Enum):
+    pass
+
+
+class Marks(enum.Flag):
+    A = 1
+    B = 2
+
+
+def box(low: Any, high: Any, dtype: Any, shape: tuple[int, ...] = ()) -> gs.Box:
+    return gs.Box(low, high, shape, dtype)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "info", "space"),
+    [
+        (bool, ..., gs.Discrete(2)),
+        (int, Field(ge=0, lt=7), gs.Discrete(7)),
+        (int, Field(gt=-3, le=4), gs.Discrete(7, start=-2)),
+        (int, Field(ge=5, le=5), gs.Discrete(1, start=5)),
+        (conint(ge=1, lt=4), ..., gs.Discrete(3, start=1)),
+        (Annotated[int, annotated_types.Interval(ge=1, le=3)], ..., gs.Discrete(3, start=1)),
+        (Annotated[(int, *STRICT, *LAX)], ..., gs.Discrete(3, start=2)),
+        (Annotated[(int, *LAX, *STRICT)], ..., gs.Discrete(3, start=2)),
+        (int, ..., box(-np.inf, np.inf, np.int64)),
+        (int, Field(ge=0), box(0, np.inf, np.int64)),
+        (PositiveInt, ..., box(1, np.inf, np.int64)),
+        (int, Field(le=3), box(-np.inf, 3, np.int64)),
+        (int, Field(ge=0, le=2**80), box(0, INT64.max, np.int64)),
+        (int, Field(ge=INT64.min, le=5), box(INT64.min, 5, np.int64)),
+        (float, ..., box(-np.inf, np.inf, np.float64)),
+        (float, Field(ge=0, le=1), box(0, 1, np.float64)),
+        (float, Field(ge=0), box(0, np.inf, np.float64)),
+        (Metres, Field(ge=0, le=1), box(0, 1, np.float64)),
+        (Literal["a", "b", "c"], ..., gs.Discrete(3)),
+        (Literal[3, True, "x"], ..., gs.Discrete(3)),
+        (Colour, ..., gs.Discrete(2)),
+        (Level, ..., gs.Discrete(2)),
+        (str, ..., gs.Text(4096, min_length=0, charset=string.printable)),
+        (
+            str,
+            Field(min_length=2, max_length=9),
+            gs.Text(9, min_length=2, charset=string.printable),
+        ),
+        (
+            Annotated[str, StringConstraints(max_length=9)],
+            ...,
+            gs.Text(9, min_length=0, charset=string.printable),
+        ),
+        (Annotated[np.ndarray, Array((2,), "uint8")], ..., box(0, 255, np.uint8, (2,))),
+        (
+            Annotated[NDArray[np.float32], Array((2,), "float32")],
+            ...,
+            gs.Box(-np.inf, np.inf, (2,)),
+        ),
+        (Annotated[np.ndarray, Array((), "float32", 0, 1)], ..., gs.Box(0, 1, ())),
+        (
+            Annotated[np.ndarray, Array((2,), "int16", [0, 1], 5)],
+            ...,
+            gs.Box(np.array([0, 1]), np.array([5, 5]), dtype=np.int16),
+        ),
+        (Annotated[np.ndarray, Array((2,), "int64")], ..., box(-np.inf, np.inf, np.int64, (2,))),
+        (Annotated[int, gs.Discrete(5, start=2)], ..., gs.Discrete(5, start=2)),
+        (Annotated[str, gs.Text(3)], ..., gs.Text(3)),
+        (Annotated[int | None, gs.Discrete(3)], ..., gs.Discrete(3)),
+        (
+            Annotated[dict[str, Any], gs.Dict({"x": gs.Discrete(2)})],
+            ...,
+            gs.Dict({"x": gs.Discrete(2)}),
+        ),
+    ],
+)
+def test_the_space_of_a_field(annotation: Any, info: Any, space: gymnasium.Space[Any]) -> None:
+    assert_same_space(one(annotation, info).space, space)
+
+
+def test_open_bounds_of_floats_are_the_next_numbers() -> None:
+    space = one(float, Field(gt=0, lt=1)).space
+    assert isinstance(space, gs.Box)
+    assert space.low == np.nextafter(0, 1) and space.high == np.nextafter(1, 0)
+
+
+def test_a_nested_model_is_a_dict_in_its_order() -> None:
+    mapping = one(Pose)
+    assert isinstance(mapping.space, gs.Dict)
+    assert list(mapping.space) == ["x", "turned"]
+
+
+def test_a_nested_model_of_one_field_stays_a_dict() -> None:
+    inner = create_model("Inner", n=(int, Field(ge=0, le=1)))
+    assert one(inner).space == gs.Dict({"n": gs.Discrete(2)})
+
+
+def test_one_field_is_the_space_and_several_are_a_dict_in_order() -> None:
+    space = ModelMapping.of(Everything).space
+    assert isinstance(space, gs.Dict)
+    assert list(space) == [name for name in Everything.model_fields if name != "metadata"]
+    assert getattr(space, "sort_keys", False) is False
+
+
+def test_base_fields_are_no_part_of_the_space() -> None:
+    seen = create_model("Seen", __base__=Observation, n=(int, Field(ge=0, le=3)))
+    assert ModelMapping.of(seen).space == gs.Discrete(4)
+    plain = create_model("Plain", reward=(bool, ...), n=(bool, ...))
+    assert ModelMapping.of(plain).space == gs.Dict({"reward": gs.Discrete(2), "n": gs.Discrete(2)})
+
+
+def test_other_fields_can_be_excluded() -> None:
+    model = create_model("Two", __base__=Action, a=(bool, False), b=(Literal["x", "y"], "y"))
+    mapping = ModelMapping.of(model, exclude=frozenset({"metadata", "a"}))
+    assert mapping.space == gs.Discrete(2)
+    assert mapping.to_model(0).model_dump() == {"metadata": {}, "a": False, "b": "x"}
+
+
+def test_bounds_may_be_set_at_run_time() -> None:
+    for n in (3, 18):
+        model = create_model("Move", __base__=Action, action_id=(int, Field(ge=0, lt=n)))
+        assert ModelMapping.of(model).space == gs.Discrete(n)
+
+
+class Node(Action):
+    next: Optional["Node"] = None
+
+
+class Loop(BaseModel):
+    inner: "LoopInner"
+
+
+class LoopInner(BaseModel):
+    outer: Loop
+
+
+class Later(Action):
+    value: "Soon"
+
+
+Soon = Literal["x", "y"]
+
+
+def test_names_known_only_later_are_resolved() -> None:
+    assert ModelMapping.of(Later).space == gs.Discrete(2)
+
+
+T = TypeVar("T")
+
+
+class Envelope(Action, Generic[T]):
+    content: T
+
+
+def test_generic_models_are_mapped_once_they_are_concrete() -> None:
+    assert ModelMapping.of(Envelope[Colour]).space == gs.Discrete(2)
+    with pytest.raises(SpaceError, match=r"Envelope\.content"):
+        ModelMapping.of(Envelope)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "info", "words"),
+    [
+        (list[int], ..., r"no space is known for the type list\[int\]"),
+        (dict[str, Any], ..., "no space is known"),
+        (int | None, ..., "no space is known"),
+        (np.ndarray, ..., "no space is known for the type ndarray"),
+        (bytes, ..., "no space is known for the type bytes"),
+        (Any, ..., "no space is known"),
+        (Marks, ..., "no space is known for the type Marks"),
+        (Nothing, ..., "Nothing has no members"),
+        (int, Field(ge=3, le=2), "no 64-bit integer lies within its bounds"),
+        (int, Field(ge=2**63), "no 64-bit integer"),
+        (float, Field(ge=1, le=0), "no number lies within its bounds"),
+        (float, Field(gt=1, lt=1), "no number lies within its bounds"),
+        (str, Field(min_length=5000), "min_length 5000 is above max_length 4096"),
+        (Node, ..., "no space is known"),
+        (Loop, ..., "Loop contains itself"),
+        (create_model("Empty"), ..., "Empty has no fields"),
+    ],
+)
+def test_what_cannot_be_mapped_is_named_with_a_way_out(
+    annotation: Any, info: Any, words: str
+) -> None:
+    model = create_model("Model", __base__=Action, ok=(bool, False), wrong=(annotation, info))
+    with pytest.raises(SpaceError, match=words) as caught:
+        ModelMapping.of(model)
+    assert str(caught.value.field).startswith("Model.wrong")
+    assert caught.value.message.startswith("Model.wrong")
+    assert caught.value.hint
+
+
+def test_the_path_to_a_nested_field_is_named() -> None:
+    inner = create_model("Inner", ok=(bool, ...), bad=(bytes, ...))
+    with pytest.raises(SpaceError) as caught:
+        one(create_model("Outer", inner=(inner, ...)))
+    assert caught.value.field == "One.field.inner.bad"
+
+
+def test_a_model_without_fields_has_no_space() -> None:
+    with pytest.raises(SpaceError, match="Action has no field"):
+        ModelMapping.of(Action)
