@@ -90,6 +90,11 @@ class Connection:
         return self._session.environment
 
     @property
+    def address(self) -> Address:
+        """Where the server is."""
+        return self._address
+
+    @property
     def session_name(self) -> str:
         """Public name of the session."""
         return self._session.name

@@ -259,11 +259,6 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
             raise TypeError("This RemoteEnv was made from a connection and cannot be pickled.")
         return self._recipe, ()
 
-    def __str__(self) -> str:
-        return (
-            super().__str__() if self.spec is None else f"<{type(self).__name__}<{self.spec.id}>>"
-        )
-
     def _has_remote(self, name: str) -> bool:
         try:
             getattr(self, name)

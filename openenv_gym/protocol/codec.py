@@ -97,7 +97,7 @@ def encode_packet(
     Raises:
         EncodeError: A value cannot be sent. `field` is its path in the message.
     """
-    encoder = _encoders.pop() if _encoders else _Encoder()
+    encoder = _take_encoder()
     try:
         head = encoder.pack(message if type(message) is list else list(message))
         # What the receiver would refuse is refused here, where it can be named.
@@ -105,7 +105,8 @@ def encode_packet(
             check_head(head)
         start = _HEAD_SIZE.pack(len(head)) + head
     except Exception as error:
-        # The encoder may be in the middle of something; it is not used again.
+        encoder.reset()
+        _encoders.append(encoder)
         _raise_encode_error(message, names, error)
     arrays = encoder.arrays
     parts: list[Buffer]
@@ -122,8 +123,9 @@ def encode_packet(
         parts.append(last)
     else:
         parts = [start]
-    if len(start) <= _KEPT_BYTES:
-        _encoders.append(encoder)
+    if len(start) > _KEPT_BYTES:
+        encoder.reset()
+    _encoders.append(encoder)
     return parts
 
 
@@ -162,6 +164,10 @@ class _Encoder:
     __slots__ = ("_depth", "_packs", "arrays", "pack")
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Be as new, also in the middle of a message that failed."""
         self.arrays: list[memoryview] = []
         self.pack = self._new_pack()
         self._packs: list[Callable[[Any], bytes]] = []
@@ -230,10 +236,17 @@ class _Encoder:
 # thread, and every call inside of another, has its own.
 _encoders: list[_Encoder] = []
 
-# A packer keeps its buffer, which has grown to the largest value it packed; those beyond this are
-# not kept.
-_KEPT_BYTES = 2**18
 
+def _take_encoder() -> _Encoder:
+    try:
+        return _encoders.pop()
+    except IndexError:
+        return _Encoder()
+
+
+# A packer keeps its buffer, which has grown to the largest value it packed; where that was larger
+# than this, the packer is not kept.
+_KEPT_BYTES = 2**18
 
 # What is sent of arrays of a dtype and shape before their data; whether these follow inline; and
 # what to convert the array to first, if anything.
@@ -431,8 +444,7 @@ def _blame(path: str, value: Any, depth: int) -> None:
     try:
         children = _children(path, value)
         if children is None:
-            head = _Encoder().pack([value])
-            check_head(head)
+            _try(value)
             return
         if depth > MAX_DEPTH:
             path = path if len(path) <= 80 else f"{path[:80]}..."
@@ -446,6 +458,16 @@ def _blame(path: str, value: Any, depth: int) -> None:
         ) from None
     for child_path, child in children:
         _blame(child_path, child, depth + 1)
+
+
+def _try(value: Any) -> None:
+    """Encode a value by itself, for the error that this may raise."""
+    encoder = _take_encoder()
+    try:
+        check_head(encoder.pack([value]))
+    finally:
+        encoder.reset()
+        _encoders.append(encoder)
 
 
 def _children(path: str, value: Any) -> Iterable[tuple[str, Any]] | None:

@@ -304,7 +304,7 @@ class MessageReader:
                     self._trusted_bytes = max(self._trusted_bytes, self._size)
                 else:
                     start, end, scratch = self._start, self._end, self._scratch
-                    header_end = start + (6 if self._peer_masks else 2)
+                    header_end = start + 2
                     if end < header_end:
                         self._make_room()
                         return None
@@ -326,11 +326,14 @@ class MessageReader:
                         or self._fragments_opcode is not None
                     ):
                         self._check_header(first, second, size)
-                    mask = scratch[header_end - 4 : header_end] if self._peer_masks else b""
+                    mask = b""
+                    if self._peer_masks:
+                        header_end += 4
+                        mask = bytes(scratch[header_end - 4 : header_end])
                     frame_end = header_end + size
                     if frame_end > end:
-                        if frame_end - start > len(scratch):
-                            self._first, self._mask = first, bytes(mask)
+                        if frame_end - start > len(scratch) and header_end <= end:
+                            self._first, self._mask = first, mask
                             self._receive_in_place(header_end, size)
                             continue
                         self._make_room()

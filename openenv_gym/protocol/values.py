@@ -346,9 +346,7 @@ def check_head(head: bytes) -> bool:
 
     Raises:
         DecodeError: The head is not well-formed, nests too deep or has too many items. Of a small
-            head that `msgpack` can do no harm with, not all of this is checked.
-        IndexError: The head ends too early.
-        KeyError: The head has a byte that begins no value.
+            head that can do no harm, not all of this is checked.
     """
     if (
         len(head) <= _SMALL_HEAD_BYTES
@@ -363,6 +361,15 @@ def check_head(head: bytes) -> bool:
 
 def walk_head(head: bytes) -> bool:
     """Check all of a head, whatever its size; see `check_head`."""
+    try:
+        return _walk(head)
+    except IndexError:
+        raise DecodeError("The head of a packet ends in the middle of a value.") from None
+    except KeyError:
+        raise DecodeError("A byte in the head of a packet begins no value.") from None
+
+
+def _walk(head: bytes) -> bool:
     whole_sizes = _WHOLE_SIZES
     # Of the innermost array or map: how many items are still to come, and, where it is the payload
     # of an extension, the end of that, else -1. The same of those around it is in `outer`.

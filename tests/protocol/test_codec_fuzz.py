@@ -27,7 +27,7 @@ from .test_codec import ext, nested, packet, strict_equal, to_data, values
 
 
 searching = settings(
-    max_examples=int(os.environ.get("OPENENV_GYM_FUZZ_EXAMPLES", "150")),
+    max_examples=int(os.environ.get("OPENENV_GYM_FUZZ_EXAMPLES", "120")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -37,7 +37,7 @@ def gone(pids: list[int], within_s: float = 10.0) -> bool:
 
 
 def server_pid(env: Any) -> int:
-    return int(str(env.unwrapped.connection._address).rpartition("[")[2].rstrip("]"))
+    return int(str(env.unwrapped.connection.address).rpartition("[")[2].rstrip("]"))
 
 
 def make(**kwargs: Any) -> Any:
@@ -51,7 +51,7 @@ def owner(body: str) -> tuple[subprocess.Popen[str], list[int]]:
         import gymnasium, openenv_gym
 
         def pid(env):
-            return str(env.unwrapped.connection._address).rpartition("[")[2].rstrip("]")
+            return str(env.unwrapped.connection.address).rpartition("[")[2].rstrip("]")
 
         envs = [gymnasium.make("openenv/CartPole-v1", provider="process") for _ in range(2)]
         for env in envs:
@@ -119,7 +119,7 @@ def test_a_server_that_holds_the_interpreter_is_killed_too(tmp_path: Path) -> No
         import gymnasium, openenv_gym
         env = gymnasium.make("openenv/Gymnasium-v0", env_id="stuck:Stuck-v0", provider="process")
         env.reset()
-        print(str(env.unwrapped.connection._address).rpartition("[")[2].rstrip("]"), flush=True)
+        print(str(env.unwrapped.connection.address).rpartition("[")[2].rstrip("]"), flush=True)
         env.step(0)
     """
     process = subprocess.Popen(
