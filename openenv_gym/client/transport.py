@@ -7,7 +7,6 @@ bytes of an observation land where they stay.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import ssl
 import struct
@@ -34,16 +33,15 @@ from openenv_gym.protocol.frames import (
     encode_frame,
 )
 from openenv_gym.protocol.limits import SUBPROTOCOL
+from openenv_gym.protocol.patience import Patience
 
 
 __all__ = ["Frame", "Transport", "encode_message"]
 
 Frame = list[Any]  # of bytes and memoryviews, ready for sendmsg
 _MAX_HEAD_BYTES = 64 << 10
+_LOOK_S = 0.001  # a reply that takes longer is not worth a processor
 
-_LOOK_NS = int(os.environ.get("LOOK","500"))*1000  # longer waits are not worth a processor
-_TAKEN_NS = 20_000  # one look takes 2 us; after a longer one, somebody else has run
-_REST = int(os.environ.get("REST","64"))  # messages to wait for asleep before trying again
 
 
 def encode_message(message: list[Any]) -> Frame:
@@ -80,8 +78,8 @@ class Transport:
         self._reader = MessageReader(max_message_bytes=max_frame_bytes, peer_masks=False)
         self._socket = address.dial(timeout_s)
         self._timeout_s: float | None = None
-        self._looking = hasattr(os, "sched_yield") and not isinstance(self._socket, ssl.SSLSocket)
-        self._rest = 0
+        tls = isinstance(self._socket, ssl.SSLSocket)  # takes no flags
+        self._patience = Patience(0.0 if tls else _LOOK_S)
         try:
             self._handshake(headers, time.monotonic() + timeout_s)
         except BaseException:
@@ -152,36 +150,21 @@ class Transport:
 
     def _fill(self) -> None:
         buffer = self._reader.buffer()
-        count = self._look(buffer) if self._looking else -1
-        if count < 0:
-            try:
-                count = self._socket.recv_into(buffer)
-            except BlockingIOError:
-                raise TimeoutError("no answer") from None
+        if self._patience.begin():
+            while True:
+                try:
+                    count = self._socket.recv_into(buffer, 0, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    if self._patience.again():
+                        continue
+                    break
+                self._reader.received(count)
+                return
+        try:
+            count = self._socket.recv_into(buffer)
+        except BlockingIOError:
+            raise TimeoutError("no answer") from None
         self._reader.received(count)
-
-    def _look(self, buffer: memoryview) -> int:
-        """Look for bytes for a moment instead of sleeping; return their number, or -1.
-
-        A sleeping thread is woken through the other processor, which costs both sides more than a
-        small step takes. Looking is for an idle processor only: between two looks it is offered to
-        others, and as soon as one of them takes it, this is given up for a while.
-        """
-        if self._rest > 0:
-            self._rest -= 1
-            return -1
-        begin_ns = before_ns = time.perf_counter_ns()
-        while True:
-            try:
-                return self._socket.recv_into(buffer, 0, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                pass
-            os.sched_yield()
-            now_ns = time.perf_counter_ns()
-            if now_ns - before_ns > _TAKEN_NS or now_ns - begin_ns > _LOOK_NS:
-                self._rest = _REST
-                return -1
-            before_ns = now_ns
 
     def _set_timeout(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s

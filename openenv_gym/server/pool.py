@@ -4,9 +4,12 @@ All threads wait on the same poller. Whoever gets an event serves it to the end,
 the others keep waiting, so that pings, cancels and other sessions are served meanwhile. A step is
 never handed from one thread to another, which would cost more than most steps.
 
-The pool starts small, because Python threads that all want to run only slow each other down. It
-grows when every thread has been busy with the same work for a moment (steps that sleep, or compute
-for long), up to its bound, where one thread always stays free for everything that is not a step.
+One thread waits at a time (the leader), because Python threads that all want to run only slow each
+other down, and one that comes back soon finds its caches warm. When the leader has been inside a
+step for a moment, a monitor sends another one; while steps are that long, each leader that goes
+sends its successor itself. Where work piles up whose steps are worth a processor each, as many
+threads wait as there are processors. When all but the last thread are inside steps, that one serves
+everything that is not a step. Threads for which there was no use for a while end.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from openenv_gym.protocol.patience import Patience
 from openenv_gym.server.poller import Event, Poller, make_poller
 
 
@@ -25,8 +29,11 @@ __all__ = ["Pool"]
 
 _log = logging.getLogger(__name__)
 
-_STUCK_S = 0.005  # all threads busy for this long with nothing new begun: grow
-_IDLE_S = 30.0  # a thread beyond the base that waited this long ends
+_STUCK_S = 0.005  # nobody waits and nothing new began for this long: send another leader
+_LONG_S = 0.5  # steps count as long for this time after one was
+_LONG_STEP_S = 0.0001  # steps that take longer are worth another processor when work piles up
+_LOOK_S = 0.0002  # look this long for the next event before sleeping
+_IDLE_S = 5.0  # a thread for which there was no use for this long ends
 _HOUSEKEEPING_S = 0.5
 
 
@@ -34,28 +41,32 @@ class Pool:
     """Threads around one poller.
 
     Args:
-        base_threads: Threads that are always there; by default the cores, at least 2, at most 4.
-        max_threads: Upper bound.
+        max_threads: Upper bound, at least 2.
         housekeeping: Called about twice a second by a thread of its own, with the monotonic time.
     """
 
     def __init__(
         self,
         *,
-        base_threads: int | None = None,
         max_threads: int = 64,
         housekeeping: Callable[[float], None] = lambda now_s: None,
     ) -> None:
         self.poller: Poller = make_poller()
-        self._base = base_threads or min(max(os.cpu_count() or 2, 2), 4)
-        self._max = max(max_threads, self._base, 2)
+        self._max = max(max_threads, 2)
+        self._cores = os.cpu_count() or 1
         self._housekeeping = housekeeping
         self._handlers: dict[int, Callable[[Event], None]] = {}
         self._lock = threading.Lock()
+        self._successor = threading.Condition(self._lock)
+        self._leaders = 1
+        self._parked = 0
+        self._long_until_s = 0.0
         self._threads: set[threading.Thread] = set()
         self._waiting = 0
         self._running = 0
         self._turns = 0
+        self._found_at_once = 0
+        self._busy_s = 0.0
         self._deferred: deque[Callable[[], None]] = deque()
         self._attention = threading.Event()
         self._stopping = False
@@ -81,8 +92,7 @@ class Pool:
 
     def start(self) -> None:
         """Start the threads."""
-        for _ in range(self._base):
-            self._spawn()
+        self._spawn()
         self._monitor.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
@@ -90,6 +100,8 @@ class Pool:
         self._stopping = True
         self.poller.wake_all()
         self._attention.set()
+        with self._lock:
+            self._successor.notify_all()
         end_s = time.monotonic() + timeout_s
         with self._lock:
             threads = [*self._threads, self._monitor]
@@ -142,47 +154,89 @@ class Pool:
     def _serve(self, first: Callable[[], None] | None) -> None:
         if first is not None:
             self._run(first)
-        wait, handlers, lock = self.poller.wait, self._handlers, self._lock
-        while not self._stopping:
-            with lock:
-                self._waiting += 1
-            event = wait(_IDLE_S)
-            with lock:
+        patience = Patience(_LOOK_S)
+        begin_s = time.perf_counter()
+        while True:
+            with self._lock:
+                self._busy_s += time.perf_counter() - begin_s
+                if not self._lead():
+                    self._threads.discard(threading.current_thread())
+                    return
+                alone = self._waiting == 1
+            event, at_once = self._next_event(patience if alone else None)
+            begin_s = time.perf_counter()
+            with self._lock:
                 self._waiting -= 1
                 self._turns += 1
-                all_busy = self._waiting == 0
-            if all_busy and not self._attention.is_set():
+                self._found_at_once += at_once
+                nobody_waits = self._waiting == 0
+                if nobody_waits and self._parked and begin_s < self._long_until_s:
+                    self._successor.notify()
+            if nobody_waits and not self._attention.is_set():
                 self._attention.set()
+            handler = self._handlers.get(event.fd) if event is not None else None
+            if event is not None and handler is not None:
+                try:
+                    handler(event)
+                except Exception:
+                    _log.exception("Unexpected failure while serving a connection")
+
+    def _lead(self) -> bool:
+        """Wait, with the lock held, until this thread is to wait for events; False: it ends."""
+        while not self._stopping and self._waiting >= self._leaders:
+            self._parked += 1
+            called = self._successor.wait(_IDLE_S)
+            self._parked -= 1
+            if not called and self._waiting >= self._leaders:
+                return False
+        if self._stopping:
+            return False
+        self._waiting += 1
+        return True
+
+    def _next_event(self, patience: Patience | None) -> tuple[Event | None, bool]:
+        """Return the next event, and whether it was there already.
+
+        Only a thread that waits alone looks before it sleeps: the kernel gives an event to a
+        sleeping thread rather than to one that will look again.
+        """
+        wait = self.poller.wait
+        if patience is None or not patience.begin():
+            return wait(_IDLE_S), False
+        event = wait(0)
+        if event is not None:
+            return event, True
+        while patience.again():
+            event = wait(0)
             if event is not None:
-                handler = handlers.get(event.fd)
-                if handler is not None:
-                    try:
-                        handler(event)
-                    except Exception:
-                        _log.exception("Unexpected failure while serving a connection")
-            elif len(self._threads) > self._base:
-                break
-        with lock:
-            self._threads.discard(threading.current_thread())
+                return event, False
+        return wait(_IDLE_S), False
 
     def _watch(self) -> None:
-        """Grow the pool when it is stuck, and keep house."""
+        """Send leaders where none is left, and keep house."""
         due_s = time.monotonic() + _HOUSEKEEPING_S
-        turns = -1
+        turns = 0
         while not self._stopping:
             if self._attention.wait(_HOUSEKEEPING_S):
                 time.sleep(_STUCK_S)
                 with self._lock:
-                    stuck = self._waiting == 0 and self._turns == turns
+                    new_turns, turns = self._turns - turns, self._turns
+                    turn_s = self._busy_s / max(new_turns, 1)
+                    behind = self._found_at_once > new_turns / 2 and turn_s > _LONG_STEP_S
+                    self._leaders = self._cores if behind else 1
+                    self._found_at_once, self._busy_s = 0, 0.0
                     calm = self._waiting > 0
-                    turns = self._turns
-                    room = len(self._threads) < self._max
-                if calm:
-                    self._attention.clear()
-                elif stuck and room:
+                    stuck = not calm and new_turns == 0
+                    if stuck:
+                        self._long_until_s = time.perf_counter() + _LONG_S
+                    missing = stuck or (behind and self._waiting + self._running < self._cores)
+                    if missing and self._parked:
+                        self._successor.notify()
+                    spawn = missing and not self._parked and len(self._threads) < self._max
+                if spawn:
                     self._spawn()
-                elif stuck:
-                    self._attention.clear()  # full: only housekeeping is left to do
+                elif calm or stuck:
+                    self._attention.clear()
             now_s = time.monotonic()
             if now_s >= due_s:
                 due_s = now_s + _HOUSEKEEPING_S
