@@ -43,7 +43,6 @@ _MAX_HEAD_BYTES = 64 << 10
 _LOOK_S = 0.001  # a reply that takes longer is not worth a processor
 
 
-
 def encode_message(message: list[Any]) -> Frame:
     """Return the masked frame of a message."""
     return encode_frame(Opcode.BINARY, encode_packet(message), masked=True)

@@ -17,7 +17,7 @@ __all__ = ["Patience"]
 
 _REST = 4  # waits without looking, after one in which looking did not pay;
 _REST_GROWTH, _MAX_REST = 4, 256  # so many times more each time it does not pay again
-_TAKEN_NS = 200_000  # a look takes 2 us; when the next is this late, somebody else has run
+_TAKEN_NS = 600_000  # a look takes 2 us; when the next is this late, somebody else has run
 
 _offer_processor = getattr(os, "sched_yield", None)
 

@@ -174,11 +174,12 @@ class Connection:
             return None
         self.state = ConnectionState.HELLO
         self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
+        work: Work | None = None
         if rest:
             self._reader.attach(rest)
-            message = self._reader.next()
-            return self._take(message) if message is not None else None
-        return None
+            while self._listens() and (message := self._reader.next()) is not None:
+                work = self._take(message) or work
+        return work
 
     def _take(self, message: Message) -> Work | None:
         if message.opcode is Opcode.BINARY:

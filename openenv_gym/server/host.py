@@ -48,7 +48,7 @@ class EnvironmentHost:
         self._steps = 0
         self._episode = 0
         self._observed: list[str] = []
-        self._rng_known: tuple[int | None, Any] | None = None
+        self._rng_known: Any = None
         self._operations: dict[str, Callable[..., Any]] = {
             "reset": self._reset,
             "step": self._step,
@@ -144,6 +144,8 @@ class EnvironmentHost:
 
     def _reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> list[Any]:
         observation, info = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._rng_known = None  # the seed itself is news, even where the state is not
         self._started = True
         self._steps = 0
         self._episode += 1
@@ -225,11 +227,11 @@ class EnvironmentHost:
         generator = self._base._np_random
         if generator is None:
             return None
-        current = (self._base._np_random_seed, generator.bit_generator.state)
-        if _same(current, self._rng_known):
+        state = generator.bit_generator.state
+        if self._rng_known is not None and _same(state, self._rng_known):
             return None
-        self._rng_known = current
-        return {"seed": current[0], "state": current[1]}
+        self._rng_known = state
+        return {"seed": self._base._np_random_seed, "state": state}
 
     def _set_rng(self, rng: dict[str, Any]) -> None:
         state = rng.get("state")
@@ -246,24 +248,18 @@ class EnvironmentHost:
             generator.bit_generator.state = state
         except (AttributeError, TypeError, ValueError, KeyError) as error:
             raise errors.ProtocolError(f"Not a generator state: {error}.", field="rng") from error
-        self._rng_known = (self._base._np_random_seed, state)
+        self._rng_known = state
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Compare generator states, which may hold arrays (MT19937 and Philox do)."""
+    """Compare generator states, which hold arrays for some generators (MT19937 and Philox)."""
     try:
         return bool(a == b)
     except ValueError:
-        return bool(np.all([_equal_item(x, y) for x, y in zip(_flat(a), _flat(b), strict=True)]))
+        return a.keys() == b.keys() and all(_same_item(a[key], b[key]) for key in a)
 
 
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [item for part in value.values() for item in _flat(part)]
-    if isinstance(value, tuple):
-        return [item for part in value for item in _flat(part)]
-    return [value]
-
-
-def _equal_item(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(a, b))
+def _same_item(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return isinstance(b, dict) and _same(a, b)
+    return np.array_equal(a, b)

@@ -30,9 +30,10 @@ __all__ = ["Pool"]
 _log = logging.getLogger(__name__)
 
 _STUCK_S = 0.005  # nobody waits and nothing new began for this long: send another leader
+_MAX_TICK_S = 0.04  # a monitor that keeps finding progress looks less often
 _LONG_S = 0.5  # steps count as long for this time after one was
 _LONG_STEP_S = 0.0001  # steps that take longer are worth another processor when work piles up
-_LOOK_S = 0.0002  # look this long for the next event before sleeping
+_LOOK_S = 0.0005  # look this long for the next event before sleeping
 _IDLE_S = 5.0  # a thread for which there was no use for this long ends
 _HOUSEKEEPING_S = 0.5
 
@@ -216,9 +217,10 @@ class Pool:
         """Send leaders where none is left, and keep house."""
         due_s = time.monotonic() + _HOUSEKEEPING_S
         turns = 0
+        tick_s = _STUCK_S
         while not self._stopping:
             if self._attention.wait(_HOUSEKEEPING_S):
-                time.sleep(_STUCK_S)
+                time.sleep(tick_s)
                 with self._lock:
                     new_turns, turns = self._turns - turns, self._turns
                     turn_s = self._busy_s / max(new_turns, 1)
@@ -233,6 +235,7 @@ class Pool:
                     if missing and self._parked:
                         self._successor.notify()
                     spawn = missing and not self._parked and len(self._threads) < self._max
+                tick_s = _STUCK_S if calm or missing else min(2 * tick_s, _MAX_TICK_S)
                 if spawn:
                     self._spawn()
                 elif calm or stuck:

@@ -12,6 +12,7 @@ frame takes it. The sound generator is left out as well, and that is beyond help
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import ale_py
@@ -47,9 +48,12 @@ class Emulator:
 
     def __init__(self, ale: ale_py.ALEInterface) -> None:
         self._ale = ale
-        # Read on every step, and `__getattr__` is slow.
+        # Read on every step, and looking up a method of ale-py's takes longer than calling it.
         for name in _OFTEN_READ:
             setattr(self, name, getattr(ale, name))
+        self._getScreen = ale.getScreen
+        self._getScreenRGB = ale.getScreenRGB
+        self._getScreenGrayscale = ale.getScreenGrayscale
         # The action in effect is NOOP after a reset; 1.0 is the full deflection of a paddle.
         self._effective: tuple[int, float] = (0, 1.0)
         # The frames since `_mark`. Two lists of scalars, since one of tuples would be work for
@@ -61,6 +65,7 @@ class Emulator:
         self._mark: ale_py.ALEState | None = None
         self._read_probability()
         self._begin_record()
+        self.act = self._make_act()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ale, name)
@@ -80,15 +85,24 @@ class Emulator:
         self._effective = (0, 1.0)
         self._begin_record()
 
-    def act(self, action: Any, paddle_strength: float = 1.0) -> int:
-        """Emulate one frame; return the reward."""
-        if len(self._actions) >= _LONGEST_RECORD:
-            self._effective = self._action_in_effect()
-            self._begin_record()
-        self._actions.append(action)
-        self._strengths.append(paddle_strength)
-        self._shown = None
-        return self._ale.act(action, paddle_strength)
+    def _make_act(self) -> Callable[..., int]:
+        """Return `act`, which runs for every frame: a closure looks nothing up on `self`."""
+        act_once = self._ale.act
+        record, strengths = self._actions, self._strengths
+        keep, keep_strength = record.append, strengths.append
+
+        def act(action: Any, paddle_strength: float = 1.0) -> int:
+            """Emulate one frame; return the reward."""
+            if len(record) >= _LONGEST_RECORD:
+                self._effective = self._action_in_effect()
+                self._begin_record()
+            keep(action)
+            keep_strength(paddle_strength)
+            if self._shown is not None:
+                self._shown = None
+            return act_once(action, paddle_strength)
+
+        return act
 
     def restoreState(self, state: ale_py.ALEState) -> None:
         """Restore what ALE itself saves."""
@@ -101,20 +115,20 @@ class Emulator:
     def getScreen(self, *buffer: Bytes) -> Bytes | None:
         """Return the screen in the console's own colours, or write it into `buffer`."""
         shown = self._shown
-        return self._ale.getScreen(*buffer) if shown is None else _give(shown.screen, *buffer)
+        return self._getScreen(*buffer) if shown is None else _give(shown.screen, *buffer)
 
     def getScreenRGB(self, *buffer: Bytes) -> Bytes | None:
         """Return the screen in colour, or write it into `buffer`."""
         shown = self._shown
         if shown is None:
-            return self._ale.getScreenRGB(*buffer)
+            return self._getScreenRGB(*buffer)
         return _give(shown.rgb[shown.screen], *buffer)
 
     def getScreenGrayscale(self, *buffer: Bytes) -> Bytes | None:
         """Return the screen in grey, or write it into `buffer`."""
         shown = self._shown
         if shown is None:
-            return self._ale.getScreenGrayscale(*buffer)
+            return self._getScreenGrayscale(*buffer)
         return _give(shown.gray[shown.screen], *buffer)
 
     # -- snapshots ----------------------------------------------------------------------------
