@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import decode_packet, encode_packet
@@ -22,6 +22,7 @@ from openenv_gym.protocol.frames import (
     encode_close,
     encode_frame,
 )
+from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import (
     Ack,
     Cancel,
@@ -31,13 +32,11 @@ from openenv_gym.protocol.messages import (
     error_to_wire,
     read_client_message,
 )
-from openenv_gym.server.http import MAX_HEAD_BYTES
-
-
-if TYPE_CHECKING:
-    from openenv_gym.server.poller import Event
-    from openenv_gym.server.server import Server
-    from openenv_gym.server.session import Session
+from openenv_gym.server.http import MAX_HEAD_BYTES, Router
+from openenv_gym.server.poller import Event
+from openenv_gym.server.pool import Pool
+from openenv_gym.server.session import Session
+from openenv_gym.server.sessions import Sessions
 
 
 __all__ = ["Connection", "ConnectionState"]
@@ -63,6 +62,18 @@ class ConnectionState(Enum):
     CLOSED = "closed"
 
 
+class Site(Protocol):
+    """What connections need of the server they belong to."""
+
+    limits: Limits
+    pool: Pool
+    router: Router
+    sessions: Sessions
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection that has closed."""
+
+
 class Connection:
     """State of one connection; `on_event` is called by one thread of the pool at a time.
 
@@ -72,7 +83,7 @@ class Connection:
         peer: Where it comes from, for logs.
     """
 
-    def __init__(self, server: Server, sock: socket.socket, peer: str) -> None:
+    def __init__(self, server: Site, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
         self.state = ConnectionState.HTTP
         self.peer = peer

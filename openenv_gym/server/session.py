@@ -6,26 +6,35 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
 from openenv_gym.protocol.server_session import ServerSession, lost_session
 from openenv_gym.server.host import EnvironmentHost
+from openenv_gym.server.pinned import PinnedThread
 
 
-if TYPE_CHECKING:
-    from openenv_gym.protocol.limits import Limits
-    from openenv_gym.server.connection import Connection
-    from openenv_gym.server.sessions import PinnedThread
-
-
-__all__ = ["Session", "SessionState"]
+__all__ = ["Outlet", "Session", "SessionState"]
 
 _log = logging.getLogger(__name__)
+
+
+class Outlet(Protocol):
+    """The connection on which a session is heard, as far as the session needs it."""
+
+    def send_packet(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Send a message; never blocks and never raises."""
+
+    def finish(self) -> None:
+        """Close in order, after what was sent before."""
+
+    def fence(self) -> None:
+        """Close, because a newer connection took the session over."""
 
 
 class SessionState(Enum):
@@ -69,7 +78,7 @@ class Session:
         self._debug = debug
         self._pinned = pinned
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: Outlet | None = None
         self._busy = False
 
     @property
@@ -79,7 +88,7 @@ class Session:
 
     # -- connections --------------------------------------------------------------------------
 
-    def attach(self, connection: Connection, welcome: list[Any]) -> None:
+    def attach(self, connection: Outlet, welcome: list[Any]) -> None:
         """Be heard on a first connection, beginning with WELCOME."""
         with self._lock:
             self._connection = connection
@@ -87,7 +96,7 @@ class Session:
             connection.send_packet(encode_packet(welcome))
 
     def resume(
-        self, connection: Connection, body: dict[str, Any], welcome: Callable[[Session], list[Any]]
+        self, connection: Outlet, body: dict[str, Any], welcome: Callable[[Session], list[Any]]
     ) -> None:
         """Be heard on a newer connection: WELCOME, then the replies that it has not seen.
 
@@ -114,7 +123,7 @@ class Session:
         if older is not None:
             older.fence()
 
-    def detach(self, connection: Connection) -> None:
+    def detach(self, connection: Outlet) -> None:
         """Note that a connection broke."""
         with self._lock:
             if self._connection is connection:
@@ -136,7 +145,7 @@ class Session:
 
     # -- requests -----------------------------------------------------------------------------
 
-    def submit(self, request: Request, connection: Connection) -> Callable[[], None] | None:
+    def submit(self, request: Request, connection: Outlet) -> Callable[[], None] | None:
         """Queue a request; what is returned is the caller's to do, soon.
 
         Raises:

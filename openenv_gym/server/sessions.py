@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
@@ -17,46 +16,30 @@ from openenv_gym.protocol.limits import VERSION, Limits
 from openenv_gym.protocol.messages import Welcome, check_version
 from openenv_gym.protocol.server_session import lost_session
 from openenv_gym.server.application import Application
-from openenv_gym.server.session import Session
+from openenv_gym.server.pinned import PinnedThread
+from openenv_gym.server.pool import Pool
+from openenv_gym.server.session import Outlet, Session
 
 
-if TYPE_CHECKING:
-    from openenv_gym.server.connection import Connection
-    from openenv_gym.server.pool import Pool
-
-
-__all__ = ["PinnedThread", "Sessions"]
+__all__ = ["Entrant", "Sessions"]
 
 _log = logging.getLogger(__name__)
 
 Work = Callable[[], None]
 
 
-class PinnedThread:
-    """A thread that does everything for the sessions of an environment with thread affinity."""
+class Entrant(Outlet, Protocol):
+    """A connection that has said HELLO."""
 
-    def __init__(self) -> None:
-        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        threading.Thread(target=self._serve, name="openenv-pinned", daemon=True).start()
+    def opened(self, session: Session) -> bool:
+        """Belong to a session from now on; False where the client has left already."""
 
-    def put(self, work: Work) -> None:
-        """Have something done in this thread."""
-        self._work.put(work)
-
-    def stop(self) -> None:
-        """End the thread after what it was given."""
-        self._work.put(None)
-
-    def _serve(self) -> None:
-        while (work := self._work.get()) is not None:
-            try:
-                work()
-            except Exception:
-                _log.exception("Unexpected failure in a session")
+    def refuse(self, error: BaseException) -> None:
+        """Answer HELLO with an error, and close."""
 
 
 class _Waiting(NamedTuple):
-    connection: Connection
+    connection: Entrant
     body: dict[str, Any]
     until_s: float
 
@@ -104,7 +87,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def enter(self, connection: Connection, body: dict[str, Any]) -> Work | None:
+    def enter(self, connection: Entrant, body: dict[str, Any]) -> Work | None:
         """Answer HELLO; what takes long is returned as work.
 
         Raises:
@@ -162,7 +145,7 @@ class Sessions:
 
     # -- opening ------------------------------------------------------------------------------
 
-    def _admit(self, connection: Connection, opening: dict[str, Any]) -> Work | None:
+    def _admit(self, connection: Entrant, opening: dict[str, Any]) -> Work | None:
         if self.draining:
             raise _draining()
         wait_s = opening.get("wait_s", 0.0)
@@ -178,7 +161,7 @@ class Sessions:
                 return None
         raise self._full()
 
-    def _open_work(self, connection: Connection, opening: dict[str, Any]) -> Work:
+    def _open_work(self, connection: Entrant, opening: dict[str, Any]) -> Work:
         if not self._pinned:
             return lambda: self._open(connection, opening, None)
         pinned = self._pinned[self._next_pinned % len(self._pinned)]
@@ -186,7 +169,7 @@ class Sessions:
         return lambda: pinned.put(lambda: self._open(connection, opening, pinned))
 
     def _open(
-        self, connection: Connection, opening: dict[str, Any], pinned: PinnedThread | None
+        self, connection: Entrant, opening: dict[str, Any], pinned: PinnedThread | None
     ) -> None:
         try:
             host = self._app.open(opening["options"])
