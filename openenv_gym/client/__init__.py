@@ -3,6 +3,7 @@
 from openenv_gym.client.address import (
     Address,
     ChannelAddress,
+    InboundAddress,
     TcpAddress,
     UnixAddress,
     parse_base_url,
@@ -14,6 +15,7 @@ __all__ = [
     "Address",
     "ChannelAddress",
     "Connection",
+    "InboundAddress",
     "TcpAddress",
     "Timing",
     "UnixAddress",

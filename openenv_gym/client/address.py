@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import socket
 import ssl
@@ -15,7 +16,14 @@ from urllib.parse import urlsplit
 from openenv_gym import errors
 
 
-__all__ = ["Address", "ChannelAddress", "TcpAddress", "UnixAddress", "parse_base_url"]
+__all__ = [
+    "Address",
+    "ChannelAddress",
+    "InboundAddress",
+    "TcpAddress",
+    "UnixAddress",
+    "parse_base_url",
+]
 
 
 class Address(Protocol):
@@ -110,6 +118,49 @@ class ChannelAddress:
             ours.close()
             raise _unreachable(str(self), error) from error
         return ours
+
+    def __str__(self) -> str:
+        return self._name
+
+
+class InboundAddress:
+    """A server that dials us: it keeps one connection waiting for when we want one.
+
+    So a container reaches its owner through a directory in which it can create, replace or remove
+    nothing, and needs no network.
+
+    Args:
+        path: Where to listen; the directory decides who can connect.
+        name: What errors call the server.
+    """
+
+    uri = "ws://localhost/ws"
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path = path
+        self._name = name
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        os.chmod(path, 0o666)  # the server is another user; the directory keeps others out
+        self._listener.listen(16)
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """Take the connection that the server has made; see `Address`."""
+        self._listener.settimeout(timeout_s)
+        try:
+            return self._listener.accept()[0]
+        except OSError as error:
+            raise _unreachable(self._name, error) from error
+
+    def close(self) -> None:
+        """Stop listening, which tells the server that its owner is gone."""
+        self._listener.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+    def after_fork(self) -> None:
+        """In a forked child: do not keep the parent's server waiting."""
+        self._listener.close()
 
     def __str__(self) -> str:
         return self._name

@@ -30,6 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, help="TCP port (0: any free one)")
     parser.add_argument("--uds", metavar="PATH", help="Unix socket to listen on")
+    parser.add_argument("--dial", metavar="PATH", help="Unix socket of an owner to connect to")
     parser.add_argument("--channel-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--trim-log", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--capacity", type=int, default=4096, help="sessions at once")
@@ -46,7 +47,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--debug", action="store_true", help="send tracebacks to clients")
     parser.add_argument("--version", action="version", version=f"openenv-gym {__version__}")
     options = parser.parse_args(argv)
-    if options.port is None and options.uds is None and options.channel_fd is None:
+    addresses = (options.port, options.uds, options.dial, options.channel_fd)
+    if all(address is None for address in addresses):
         options.port = 8000
     logging.basicConfig(
         level=logging.DEBUG if options.debug else logging.INFO,
@@ -83,6 +85,8 @@ def _serve(options: argparse.Namespace) -> int:
         print(f"Serving {server.app.name} on http://{host}:{port}", flush=True)
     if options.channel_fd is not None:
         server.adopt_channel(socket.socket(fileno=options.channel_fd))
+    if options.dial is not None:
+        server.dial_owner(options.dial)
     told = False
 
     def stop(signum: int, frame: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import socket
 import threading
 import time
@@ -81,13 +82,24 @@ class Connection:
         server: Whom it belongs to.
         sock: An accepted socket.
         peer: Where it comes from, for logs.
+        first_bytes: Called when the peer begins to speak, or hangs up; it may take its time.
     """
 
-    def __init__(self, server: Site, sock: socket.socket, peer: str) -> None:
+    def __init__(
+        self,
+        server: Site,
+        sock: socket.socket,
+        peer: str,
+        *,
+        first_bytes: Callable[[], None] | None = None,
+    ) -> None:
         sock.setblocking(False)
         self.state = ConnectionState.HTTP
         self.peer = peer
         self.deadline_s = time.monotonic() + server.limits.handshake_timeout_s
+        self._first_bytes = first_bytes
+        if first_bytes is not None:
+            self.deadline_s = math.inf
         self._server = server
         self._socket = sock
         self._fd = sock.fileno()
@@ -166,6 +178,12 @@ class Connection:
             data = self._socket.recv(MAX_HEAD_BYTES)
         except BlockingIOError:
             return None
+        except OSError:
+            data = b""
+        if self._first_bytes is not None:
+            self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
+            first_bytes, self._first_bytes = self._first_bytes, None
+            first_bytes()
         if not data:
             self._drop()
             return None

@@ -12,7 +12,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -114,9 +114,21 @@ class Server:
             os.umask(before)
         self._paths.append(path)
 
-    def adopt(self, sock: socket.socket, peer: str = "inherited") -> None:
-        """Serve a connected socket."""
-        connection = Connection(self, sock, peer)
+    def adopt(
+        self,
+        sock: socket.socket,
+        peer: str = "inherited",
+        *,
+        first_bytes: Callable[[], None] | None = None,
+    ) -> None:
+        """Serve a connected socket.
+
+        Args:
+            sock: The socket.
+            peer: Where it comes from, for logs.
+            first_bytes: Called when the peer begins to speak, or hangs up; it may take its time.
+        """
+        connection = Connection(self, sock, peer, first_bytes=first_bytes)
         with self._lock:
             self._connections.add(connection)
         self.pool.add(sock.fileno(), connection.on_event)
@@ -130,6 +142,38 @@ class Server:
         channel.setblocking(False)
         self._listeners.append(channel)
         self.pool.add(channel.fileno(), functools.partial(self._receive_socket, channel))
+
+    def dial_owner(self, path: str) -> None:
+        """Serve an owner who listens on a Unix socket and whom we dial.
+
+        One connection always waits for him; when he begins to use it, the next one is made. When
+        he stops listening, this server stops too.
+
+        Raises:
+            TransportError: He does not listen there.
+        """
+        try:
+            self._dial(path)
+        except OSError as error:
+            raise errors.TransportError(
+                f"Cannot reach the owner at {path}: {error.strerror}."
+            ) from error
+
+    def _dial(self, path: str) -> None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect(path)
+        except OSError:
+            sock.close()
+            raise
+        self.adopt(sock, "owner", first_bytes=functools.partial(self._dial_again, path))
+
+    def _dial_again(self, path: str) -> None:
+        try:
+            self._dial(path)
+        except OSError:
+            _log.info("The owner is gone")
+            self.request_stop()
 
     def _bind(self, listener: socket.socket, address: Any, shown: str) -> None:
         try:
