@@ -1,9 +1,10 @@
 """A small process that ends servers whose owner is gone, however it went.
 
 Run as a script (standard library only, so that it starts in milliseconds), it reads lines from its
-standard input: ``+PID`` to watch a process group, ``-PID`` to forget it. When the input ends, which
-the kernel sees to even after SIGKILL, it gives servers a moment to end by themselves and kills the
-rest, with all their children. Imported, it offers `Guardian`, the owner's side.
+standard input: ``+THING`` to watch a thing, ``-THING`` to forget it, where a thing is
+``process:PID`` (with its group) or ``container:ID``. When the input ends, which the kernel sees to
+even after SIGKILL, it gives servers a moment to end by themselves and removes the rest, with all
+their children. Imported, it offers `Guardian`, the owner's side.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import atexit
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,20 +31,24 @@ class Guardian:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._watched: set[int] = set()
+        self._watched: set[str] = set()
 
-    def watch(self, pid: int) -> None:
-        """Have the process group `pid` killed when this process is gone."""
+    def watch(self, thing: str) -> None:
+        """Have a thing removed when this process is gone.
+
+        Args:
+            thing: ``process:PID`` or ``container:ID``.
+        """
         with self._lock:
-            self._watched.add(pid)
-            if not self._write(f"+{pid}\n"):
+            self._watched.add(thing)
+            if not self._write(f"+{thing}\n"):
                 self._restart()
 
-    def forget(self, pid: int) -> None:
-        """Take it back: the server has ended."""
+    def forget(self, thing: str) -> None:
+        """Take it back: the thing is gone."""
         with self._lock:
-            self._watched.discard(pid)
-            self._write(f"-{pid}\n")
+            self._watched.discard(thing)
+            self._write(f"-{thing}\n")
 
     def _restart(self) -> None:
         self._end()
@@ -53,7 +59,7 @@ class Guardian:
             start_new_session=True,  # Ctrl-C in the terminal is not meant for it
             cwd="/",
         )
-        self._write("".join(f"+{pid}\n" for pid in self._watched))
+        self._write("".join(f"+{thing}\n" for thing in self._watched))
 
     def _write(self, text: str) -> bool:
         process = self._process
@@ -94,26 +100,54 @@ atexit.register(guardian.end)
 
 
 def _main() -> None:
-    watched: dict[int, str] = {}
+    watched: dict[str, str] = {}
     for line in sys.stdin:
-        pid = int(line[1:])
+        thing = line[1:].strip()
         if line[0] == "+":
-            watched[pid] = _birth(pid)
+            watched[thing] = _birth(thing)
         else:
-            watched.pop(pid, None)
+            watched.pop(thing, None)
     end_s = time.monotonic() + _GRACE_S
-    while watched and time.monotonic() < end_s:
+    while time.monotonic() < end_s and any(_alive(*item) for item in watched.items()):
         time.sleep(0.02)
-        watched = {pid: birth for pid, birth in watched.items() if _birth(pid) == birth != ""}
-    for pid, birth in watched.items():
-        # The number may have been given to another process meanwhile.
-        if _birth(pid) == birth:
+    for thing, birth in watched.items():
+        kind, _, name = thing.partition(":")
+        if kind == "container":
+            _remove_container(name)
+        elif _alive(thing, birth):
             with contextlib.suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)
+                os.killpg(int(name), signal.SIGKILL)
 
 
-def _birth(pid: int) -> str:
+def _alive(thing: str, birth: str) -> bool:
+    """Tell whether a process lives; its number may have been given to another one meanwhile."""
+    return thing.startswith("process:") and birth != "" and _birth(thing) == birth
+
+
+def _remove_container(name: str) -> None:
+    """Remove a container with the command or, where there is none, over the daemon's socket."""
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if host.startswith("unix://"):
+        for _ in range(20):
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(10)
+                sock.connect(host.removeprefix("unix://"))
+                request = f"DELETE /containers/{name}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n"
+                sock.sendall(request.encode())
+                # 204: removed; 404: gone already. 409 says that somebody else is at it.
+                if sock.recv(64).split(b" ")[1:2] in ([b"204"], [b"404"]):
+                    return
+            time.sleep(0.5)
+    else:
+        subprocess.run(["docker", "rm", "--force", "--volumes", name], check=False, timeout=60)
+
+
+def _birth(thing: str) -> str:
     """Return what tells a process from a later one of the same number; "" where it is gone."""
+    kind, _, name = thing.partition(":")
+    if kind != "process":
+        return ""
+    pid = int(name)
     try:
         with open(f"/proc/{pid}/stat") as stat:
             fields = stat.read().rpartition(")")[2].split()

@@ -58,7 +58,7 @@ class ProcessServer:
             ) from error
         self._name = f"process:{target.package}[{self._process.pid}]"
         self.address: Address = ChannelAddress(self._channel, self._name)
-        guardian.watch(self._process.pid)
+        guardian.watch(f"process:{self._process.pid}")
         _alive.add(self)
 
     @property
@@ -99,7 +99,7 @@ class ProcessServer:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            guardian.forget(self._process.pid)
+            guardian.forget(f"process:{self._process.pid}")
             self._log.close()
             _alive.discard(self)
 
