@@ -132,6 +132,9 @@ class InboundAddress:
     Args:
         path: Where to listen; the directory decides who can connect.
         name: What errors call the server.
+
+    Raises:
+        TransportError: Nothing can listen there.
     """
 
     uri = "ws://localhost/ws"
@@ -140,15 +143,26 @@ class InboundAddress:
         self._path = path
         self._name = name
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(path)
-        os.chmod(path, 0o666)  # the server is another user; the directory keeps others out
-        self._listener.listen(16)
+        try:
+            self._listener.bind(path)
+            os.chmod(path, 0o666)  # the server is another user; the directory keeps others out
+            self._listener.listen(16)
+        except OSError as error:
+            self._listener.close()
+            raise errors.TransportError(
+                f"Cannot listen at {path} for {name}: {error.strerror or error}."
+            ) from error
 
     def dial(self, timeout_s: float) -> socket.socket:
         """Take the connection that the server has made; see `Address`."""
-        self._listener.settimeout(timeout_s)
         try:
+            self._listener.settimeout(timeout_s)
             return self._listener.accept()[0]
+        except TimeoutError as error:
+            raise errors.ServerUnreachableError(
+                f"The server {self._name} did not connect within {timeout_s:.3g} s.",
+                hint="Has it started, and is it still running?",
+            ) from error
         except OSError as error:
             raise _unreachable(self._name, error) from error
 
@@ -172,17 +186,14 @@ def parse_base_url(base_url: str) -> Address:
     Raises:
         InvalidOptionError: It is none of these.
     """
-    parts = urlsplit(str(base_url))
-    if parts.scheme == "unix" and (parts.netloc + parts.path):
-        return UnixAddress(parts.netloc + parts.path)
-    try:
-        port = parts.port
-    except ValueError:
-        port = -1
-    if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname and port != -1:
-        tls = parts.scheme in ("https", "wss")
-        prefix = re.sub(r"(/ws)?/*$", "", parts.path)
-        return TcpAddress(parts.hostname, port or (443 if tls else 80), tls, prefix)
+    with contextlib.suppress(ValueError):  # brackets that do not match, a port out of range
+        parts = urlsplit(str(base_url))
+        if parts.scheme == "unix" and (parts.netloc + parts.path):
+            return UnixAddress(parts.netloc + parts.path)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname:
+            tls = parts.scheme in ("https", "wss")
+            prefix = re.sub(r"(/ws)?/*$", "", parts.path)
+            return TcpAddress(parts.hostname, parts.port or (443 if tls else 80), tls, prefix)
     raise errors.InvalidOptionError(
         f"{base_url!r:.120} is no address of a server.",
         field="base_url",

@@ -1,4 +1,4 @@
-"""A blocking WebSocket connection: one system call to send, one or two to receive.
+"""A WebSocket connection that blocks its caller: one system call to send, one or two to receive.
 
 The `websockets` library makes the handshake; messages are cut by `protocol.frames`, which lets the
 bytes of an observation land where they stay.
@@ -7,12 +7,12 @@ bytes of an observation land where they stay.
 from __future__ import annotations
 
 import contextlib
+import re
+import select
 import socket
 import ssl
-import struct
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -41,6 +41,9 @@ __all__ = ["Frame", "Transport", "encode_message"]
 Frame = list[Any]  # of bytes and memoryviews, ready for sendmsg
 _MAX_HEAD_BYTES = 64 << 10
 _LOOK_S = 0.001  # a reply that takes longer is not worth a processor
+_ASK_S = 1.0  # so often somebody who sleeps asks whether there is still something to wait for
+_SUBPROTOCOLS = re.compile(r"openenv-gym\.v\d+")
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def encode_message(message: list[Any]) -> Frame:
@@ -54,14 +57,17 @@ class Transport:
     Args:
         address: Where the server is.
         headers: Further headers of the opening request.
-        timeout_s: For connecting and for the handshake.
+        timeout_s: For connecting and the handshake together, and for sending.
         max_frame_bytes: Largest message that is taken.
+        why_lost: Asked once a second while nothing comes; a text ends the wait. The end of the
+            connection alone does not tell that a server died: its children may hold it open.
 
     Raises:
         ServerUnreachableError: Nothing answers.
         NotAnOpenEnvServerError: Something else answers.
         UnauthorizedError: The server wants a token, or another one.
         VersionMismatchError: The server does not know this protocol's version.
+        ConnectionLostError: `why_lost` said so.
     """
 
     def __init__(
@@ -71,33 +77,55 @@ class Transport:
         headers: Mapping[str, str],
         timeout_s: float,
         max_frame_bytes: int,
+        why_lost: Callable[[], str | None] = lambda: None,
     ) -> None:
+        end_s = time.monotonic() + timeout_s
         self._address = address
-        self._max_frame_bytes = max_frame_bytes
+        self._timeout_s = timeout_s
+        self._why_lost = why_lost
         self._reader = MessageReader(max_message_bytes=max_frame_bytes, peer_masks=False)
         self._socket = address.dial(timeout_s)
-        self._timeout_s: float | None = None
-        tls = isinstance(self._socket, ssl.SSLSocket)  # takes no flags
-        self._patience = Patience(0.0 if tls else _LOOK_S)
+        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._patience = Patience(0.0 if self._tls else _LOOK_S)
         try:
-            self._handshake(headers, time.monotonic() + timeout_s)
+            # Limits are ours: those of the kernel begin anew after each signal.
+            self._socket.setblocking(False)
+            self._handshake(headers, end_s)
         except BaseException:
             self._socket.close()
             raise
-        self._set_timeout(timeout_s)
 
     # -- messages -----------------------------------------------------------------------------
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: Frame, timeout_s: float | None = None) -> None:
         """Send a frame.
 
         Raises:
-            OSError: The connection broke, or took too long.
+            TimeoutError: It took too long. Part of it may be sent: only closing is left.
+            OSError: The connection broke.
+            ConnectionLostError: `why_lost` said so.
         """
-        sent = self._socket.send(frame[0]) if len(frame) == 1 else self._socket.sendmsg(frame)
-        total = sum(map(len, frame))
-        if sent < total:
-            self._socket.sendall(memoryview(b"".join(frame))[sent:])
+        left = memoryview(frame[0] if len(frame) == 1 else b"")
+        try:
+            if len(frame) == 1:
+                left = left[self._socket.send(left) :]
+                if not left:
+                    return
+            elif not self._tls:  # which has no sendmsg
+                sent = self._socket.sendmsg(frame)
+                if sent == sum(map(len, frame)):
+                    return
+                left = memoryview(b"".join(frame))[sent:]
+            else:
+                left = memoryview(b"".join(frame))
+        except _WOULD_BLOCK:
+            left = memoryview(b"".join(frame))
+        end_s = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except _WOULD_BLOCK as error:
+                self._sleep(not isinstance(error, ssl.SSLWantReadError), end_s)
 
     def receive(self, timeout_s: float) -> memoryview:
         """Return the payload of the next binary message.
@@ -105,26 +133,25 @@ class Transport:
         Raises:
             TimeoutError: There is none yet; the connection stays usable.
             OSError: The connection broke or was closed.
+            ConnectionLostError: `why_lost` said so.
             ProtocolError: The server broke the protocol.
         """
         reader = self._reader
-        if timeout_s != self._timeout_s:
-            self._set_timeout(timeout_s)
-        end_s = 0.0
+        end_s = time.monotonic() + timeout_s
+        begun = False
         while True:
             message = reader.next()
             if message is None:
                 if reader.eof:
                     raise ConnectionResetError("the server closed the connection")
-                self._fill()
-                if end_s == 0.0:
-                    end_s = time.monotonic() + timeout_s
-                elif time.monotonic() > end_s:
+                if begun and time.monotonic() > end_s:
                     raise TimeoutError("the message does not end")
+                reader.received(self._receive(reader.buffer(), end_s))
+                begun = True
             elif message.opcode is Opcode.BINARY:
                 return message.data
             elif message.opcode is Opcode.PING:
-                self.send(encode_frame(Opcode.PONG, [message.data], masked=True))
+                self.send(encode_frame(Opcode.PONG, [message.data], masked=True), timeout_s)
             elif message.opcode is Opcode.CLOSE:
                 code, reason = decode_close(message.data)
                 raise ConnectionResetError(
@@ -141,45 +168,44 @@ class Transport:
         """Close the socket; `polite` says so to the server first."""
         if polite:
             with contextlib.suppress(OSError):
-                self._socket.setblocking(False)
-                self._socket.sendmsg(
-                    encode_frame(Opcode.CLOSE, [encode_close(1000, "")], masked=True)
+                self._socket.send(
+                    b"".join(encode_frame(Opcode.CLOSE, [encode_close(1000, "")], masked=True))
                 )
         self._socket.close()
 
-    def _fill(self) -> None:
-        buffer = self._reader.buffer()
-        if self._patience.begin():
-            while True:
-                try:
-                    count = self._socket.recv_into(buffer, 0, socket.MSG_DONTWAIT)
-                except BlockingIOError:
-                    if self._patience.again():
-                        continue
-                    break
-                self._reader.received(count)
-                return
-        try:
-            count = self._socket.recv_into(buffer)
-        except BlockingIOError:
-            raise TimeoutError("no answer") from None
-        self._reader.received(count)
+    def shut_down(self) -> None:
+        """Break the connection under whoever is using it; for any thread and signal handler."""
+        with contextlib.suppress(OSError):
+            # Not the method of an SSLSocket, which takes the TLS state from under the other one.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def _set_timeout(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        if isinstance(self._socket, ssl.SSLSocket) or sys.platform == "win32":
-            self._socket.settimeout(timeout_s)
-            return
-        # Limits of the kernel: a Python timeout would cost a poll() before each call.
-        self._socket.setblocking(True)
-        seconds = max(timeout_s, 1e-6)
-        value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+    def _receive(self, buffer: memoryview, end_s: float) -> int:
+        """Receive something, 0 bytes at the end of the connection."""
+        looking = self._patience.begin()
+        if not looking and not self._tls:  # which may hold bytes that poll() does not see
+            self._sleep(False, end_s)
+        while True:
+            try:
+                return self._socket.recv_into(buffer)
+            except _WOULD_BLOCK as error:
+                looking = looking and self._patience.again()
+                if not looking:
+                    self._sleep(isinstance(error, ssl.SSLWantWriteError), end_s)
+
+    def _sleep(self, to_send: bool, end_s: float) -> None:
+        """Sleep until the socket takes or has bytes; signals do not prolong it."""
+        left_s = end_s - time.monotonic()
+        while not _poll(self._socket, to_send, max(min(left_s, _ASK_S), 0.0)):
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("no answer")
+            why = self._why_lost()
+            if why is not None:
+                raise errors.ConnectionLostError(why, hint="Make a new environment.")
 
     # -- handshake ----------------------------------------------------------------------------
 
-    def _handshake(self, headers: Mapping[str, str], deadline_s: float) -> None:
+    def _handshake(self, headers: Mapping[str, str], end_s: float) -> None:
         protocol = ClientProtocol(
             parse_uri(self._address.uri), subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=None
         )
@@ -189,8 +215,10 @@ class Transport:
         protocol.send_request(request)
         try:
             for data in protocol.data_to_send():
-                self._socket.sendall(data)
-            response = self._read_response(protocol, deadline_s)
+                self.send([data], end_s - time.monotonic())
+            response = self._read_response(protocol, end_s)
+        except errors.OpenEnvGymError:
+            raise
         except TimeoutError as error:
             raise errors.ServerUnreachableError(
                 f"The server at {self._address} accepted the connection but did not answer.",
@@ -207,11 +235,11 @@ class Transport:
                 f"The WebSocket server at {self._address} does not speak {SUBPROTOCOL}."
             )
 
-    def _read_response(self, protocol: ClientProtocol, deadline_s: float) -> Response:
+    def _read_response(self, protocol: ClientProtocol, end_s: float) -> Response:
         """Read the answer; what follows the head of a 101 is the reader's."""
         received = b""
         while b"\r\n\r\n" not in received:
-            received += self._read_some(deadline_s)
+            received += self._read_some(end_s)
             if not received.startswith(b"HTTP/"[: len(received)]):
                 raise self._not_http(received)
             if len(received) > _MAX_HEAD_BYTES:
@@ -226,19 +254,21 @@ class Transport:
             if protocol.handshake_exc is not None:
                 raise self._not_http(received)
             try:
-                protocol.receive_data(self._read_some(deadline_s))
+                protocol.receive_data(self._read_some(end_s))
             except ConnectionResetError:  # the end of a body without a length
                 protocol.receive_eof()
         response = events[0]
         assert isinstance(response, Response)
         return response
 
-    def _read_some(self, deadline_s: float) -> bytes:
-        self._socket.settimeout(max(deadline_s - time.monotonic(), 0.001))
-        data = self._socket.recv(4096)
-        if not data:
+    def _read_some(self, end_s: float) -> bytes:
+        if time.monotonic() > end_s:
+            raise TimeoutError("the answer does not end")
+        buffer = bytearray(4096)
+        count = self._receive(memoryview(buffer), end_s)
+        if not count:
             raise ConnectionResetError("it closed the connection")
-        return data
+        return bytes(buffer[:count])
 
     def _not_http(self, received: bytes) -> errors.NotAnOpenEnvServerError:
         return errors.NotAnOpenEnvServerError(
@@ -255,9 +285,10 @@ class Transport:
                 hint="Set OPENENV_TOKEN.",
             )
         spoken = response.headers.get("Sec-WebSocket-Protocol", "")
-        if spoken.startswith("openenv-gym.") or "subprotocol openenv-gym." in body:
+        named = _SUBPROTOCOLS.findall(f"{spoken} {body}")
+        if named and SUBPROTOCOL not in named:
             return errors.VersionMismatchError(
-                f"{where} speaks {spoken or 'another version'}, this client {SUBPROTOCOL}. {body}",
+                f"{where} speaks {named[0]}, this client {SUBPROTOCOL}.",
                 hint="Install matching versions of openenv-gym on both sides.",
             )
         if isinstance(reason, InvalidHandshake) and response.status_code == 101:
@@ -265,3 +296,13 @@ class Transport:
         return errors.NotAnOpenEnvServerError(
             f"{where} refused the WebSocket with status {response.status_code}: {body or reason}"
         )
+
+
+def _poll(sock: socket.socket, to_send: bool, timeout_s: float) -> bool:
+    if not hasattr(select, "poll"):  # Windows
+        return any(
+            select.select([] if to_send else [sock], [sock] if to_send else [], [], timeout_s)
+        )
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT if to_send else select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))

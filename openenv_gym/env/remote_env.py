@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import Any, SupportsFloat, cast
 
@@ -11,23 +11,25 @@ import gymnasium
 import numpy as np
 
 from openenv_gym import errors
-from openenv_gym.client import Connection, Timing
-from openenv_gym.env.remote_object import Observed, RemoteMethod, read_attribute
-from openenv_gym.env.rng import RngMirror
+from openenv_gym.client import Connection
+from openenv_gym.env.remote_object import RemoteMethod, read_attribute
+from openenv_gym.env.session import RemoteSession
 from openenv_gym.env.viewer import Viewer
-from openenv_gym.protocol.messages import Result
 from openenv_gym.spaces import space_from_data
 
 
 __all__ = ["RemoteEnv"]
+
+# Attributes that `gymnasium.Env` has as a matter of fact; the others it has are on the class.
+_LOCAL = frozenset({"action_space", "observation_space", "metadata", "render_mode", "spec"})
 
 
 class RemoteEnv(gymnasium.Env[Any, Any]):
     """One environment in one session.
 
     Observations, rewards, infos and the state of `np_random` are those of the environment, to the
-    bit. Attributes that are not the client's own (``env.unwrapped.gravity``) are read, set and
-    called on the server.
+    bit. Attributes that `gymnasium.Env` itself does not have (``env.unwrapped.gravity``) are read,
+    set and called on the server; `openenv` and `timing` are the only ones that this class adds.
 
     Args:
         connection: The session.
@@ -37,15 +39,11 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
     """
 
     # What is kept here; any other attribute is the environment's.
-    _connection: Connection
-    _finalizer: Callable[[], Any]
-    _interrupted: bool
-    _methods: dict[str, Any]
-    _observed: Observed
-    _recipe: Callable[[], RemoteEnv] | None
-    _rng: RngMirror
-    _timings: deque[Timing]
-    _viewer: Viewer | None
+    _openenv_finalizer: Callable[[], Any]
+    _openenv_methods: dict[str, RemoteMethod]
+    _openenv_recipe: Callable[[], RemoteEnv] | None
+    _openenv_session: RemoteSession
+    _openenv_viewer: Viewer | None
 
     def __init__(
         self,
@@ -56,24 +54,21 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
         recipe: Callable[[], RemoteEnv] | None = None,
     ) -> None:
         described = connection.environment
-        set_local = vars(self).update
-        set_local(_connection=connection, _recipe=recipe, _methods={})
-        set_local(_finalizer=weakref.finalize(self, _end, connection, release))
-        set_local(_rng=RngMirror(), _interrupted=False, _timings=deque(maxlen=1024))
-        set_local(_observed=Observed(described.get("observables") or [], self._request))
         metadata = dict(described.get("metadata") or {})
-        set_local(
-            metadata=metadata,
-            render_mode="human" if human else described.get("render_mode"),
-            action_space=space_from_data(described["action_space"]),
-            observation_space=space_from_data(described["observation_space"]),
-            spec=None,
-            _viewer=Viewer(described.get("name", "openenv"), metadata.get("render_fps"))
-            if human
-            else None,
+        viewer = (
+            Viewer(described.get("name", "openenv"), metadata.get("render_fps")) if human else None
         )
-        if described.get("rng"):
-            self._rng.update(described["rng"])
+        self._openenv_recipe = recipe
+        self._openenv_methods = {}
+        self._openenv_session = RemoteSession(connection)
+        self._openenv_viewer = viewer
+        self.metadata = metadata
+        self.render_mode = "human" if human else described.get("render_mode")
+        self.action_space = space_from_data(described["action_space"])
+        self.observation_space = space_from_data(described["observation_space"])
+        self.spec = None
+        # Last: before, whoever made the connection ends it.
+        self._openenv_finalizer = weakref.finalize(self, _end, connection, release)
 
     # -- gymnasium.Env ------------------------------------------------------------------------
 
@@ -95,10 +90,9 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
             DeadlineExceededError: No answer came in time.
             SessionClosedError: The environment is closed.
         """
-        observation, info = self._request("reset", [seed, options]).value
-        vars(self)["_interrupted"] = False
-        if self._viewer is not None:
-            self._show()
+        observation, info = self._openenv_session.reset(seed, options)
+        if self._openenv_viewer is not None:
+            self._openenv_show()
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -118,26 +112,16 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
             DeadlineExceededError: No answer came in time.
             SessionClosedError: The environment is closed.
         """
-        if self._interrupted:
-            raise errors.ResetNeededError(
-                "The last step was interrupted, and what it did is unknown.",
-                hint="Call reset() first.",
-            )
         try:
-            result = self._request("step", [action])
+            observation, reward, terminated, truncated, info = self._openenv_session.step(action)
         except errors.EncodeError as error:
             raise errors.InvalidActionError(
                 f"Expected an action in {self.action_space}, got a {type(action).__name__}: "
                 f"{error.message}",
                 field=error.field,
             ) from error
-        except (KeyboardInterrupt, errors.DeadlineExceededError):
-            vars(self)["_interrupted"] = True
-            raise
-        self._timings.append(self._connection.last_timing)
-        if self._viewer is not None:
-            self._show()
-        observation, reward, terminated, truncated, info = result.value
+        if self._openenv_viewer is not None:
+            self._openenv_show()
         return observation, reward, terminated, truncated, info
 
     def render(self) -> Any:
@@ -150,139 +134,136 @@ class RemoteEnv(gymnasium.Env[Any, Any]):
                 'render_mode="rgb_array")'
             )
             return None
-        if self._viewer is not None:
-            self._show()
+        if self._openenv_viewer is not None:
+            self._openenv_show()
             return None
-        return self._request("render", []).value
+        return self._openenv_session.request("render", [])
 
     def close(self) -> None:
         """End the session, and the server where it is this environment's own. Safe to repeat."""
-        if self._viewer is not None:
-            self._viewer.close()
-        self._finalizer()
+        if self._openenv_viewer is not None:
+            self._openenv_viewer.close()
+        self._openenv_finalizer()
 
     @property
     def np_random(self) -> np.random.Generator:
         """The environment's generator; draws made here count for it, too."""
-        return self._rng.get()
+        return self._openenv_session.rng.get()
 
     @np_random.setter
     def np_random(self, value: np.random.Generator) -> None:
-        self._rng.replace(value)
+        self._openenv_session.rng.generator = value
+        self._openenv_session.rng.seed = -1
 
     @property
     def np_random_seed(self) -> int:
         """Seed of the generator; -1 where unknown."""
-        self._rng.get()
-        return cast(int, self._rng.seed)
+        self._openenv_session.rng.get()
+        return cast(int, self._openenv_session.rng.seed)
 
     # Gymnasium's checkers and wrappers read and set the private names, too.
 
     @property
     def _np_random(self) -> np.random.Generator | None:
-        return self._rng.generator
+        return self._openenv_session.rng.generator
 
     @_np_random.setter
     def _np_random(self, value: np.random.Generator | None) -> None:
-        self._rng.replace(value)
+        self._openenv_session.rng.generator = value
 
     @property
     def _np_random_seed(self) -> int | None:
-        return self._rng.seed
+        return self._openenv_session.rng.seed
 
     @_np_random_seed.setter
     def _np_random_seed(self, value: int | None) -> None:
-        self._rng.seed = value
+        self._openenv_session.rng.seed = value
 
     # -- what a local environment does not have -----------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """Return what the environment tells about itself (OpenEnv's ``state()``)."""
-        return cast(dict[str, Any], self._request("state", []).value)
-
-    def save_state(self) -> Any:
-        """Return plain data from which `restore_state` makes the present state again.
-
-        Raises:
-            NotImplementedError: The environment cannot do that.
-        """
-        return self._request("save_state", []).value
-
-    def restore_state(self, saved: Any) -> None:
-        """Return to a state that `save_state` returned.
-
-        Raises:
-            NotImplementedError: The environment cannot do that.
-        """
-        self._request("restore_state", [saved])
-
-    def timing(self) -> dict[str, float]:
-        """Return where the time of the last steps (at most 1,024) went, in seconds a step.
-
-        Returns:
-            ``encode_s``, ``wire_s`` (both ways, with waking up), ``queue_s`` (in the server),
-            ``environment_s``, ``decode_s``, and ``steps``: how many were averaged.
-        """
-        steps = len(self._timings)
-        columns = zip(*self._timings, strict=True) if steps else [[0]] * len(Timing._fields)
-        means = {
-            f"{name}_s": sum(column) / max(steps, 1) / 1e9
-            for name, column in zip(Timing._fields, columns, strict=True)
-        }
-        return {**means, "steps": steps}
+    @property
+    def openenv(self) -> RemoteSession:
+        """The session: ``state()``, ``save_state()``, ``connection`` and the like."""
+        return self._openenv_session
 
     @property
-    def connection(self) -> Connection:
-        """The session of this environment."""
-        return self._connection
+    def timing(self) -> Callable[[], dict[str, float]]:
+        """``timing()``: where the time of the last steps went; see `RemoteSession.timing`."""
+        return self._openenv_session.timing
 
     # -- the rest of the environment's attributes ---------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "_observed" not in vars(self):
+        if name.startswith(("__", "_openenv_")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = self._methods.get(name)
-        if method is None:
-            method = read_attribute(name, self._request, self._observed)
-            if isinstance(method, RemoteMethod):
-                self._methods[name] = method
-        return method
+        found = self._openenv_methods.get(name)
+        if found is None:
+            found = read_attribute(name, self._openenv_session)
+            if isinstance(found, RemoteMethod):
+                self._openenv_methods[name] = found
+        return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in vars(self) or hasattr(type(self), name) or not self._has_remote(name):
+        if (
+            name in _LOCAL
+            or name.startswith(("__", "_openenv_"))
+            or hasattr(type(self), name)
+            or (name.startswith("_") and not self._openenv_has(name))
+        ):
             super().__setattr__(name, value)
+            return
+        try:
+            self._openenv_session.request("set", [name, value])
+        except errors.EncodeError:
+            if self._openenv_has(name):
+                raise
+            super().__setattr__(name, value)  # an object of the client's, for the client
         else:
-            self._request("set", [name, value])
+            self._openenv_methods.pop(name, None)
+            vars(self).pop(name, None)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._recipe is None:
-            raise TypeError("This RemoteEnv was made from a connection and cannot be pickled.")
-        return self._recipe, ()
-
-    def _has_remote(self, name: str) -> bool:
+    def _openenv_has(self, name: str) -> bool:
+        """Tell whether the environment has an attribute."""
+        if name in vars(self):
+            return False  # it would not be here
         try:
             getattr(self, name)
         except AttributeError:
             return False
         return True
 
-    # -- requests -----------------------------------------------------------------------------
+    # -- copies -------------------------------------------------------------------------------
 
-    def _request(self, op: str, args: list[Any]) -> Result:
-        changes = self._rng.changes()
-        result = self._connection.call(op, args, {"rng": changes} if changes else None)
-        extras = result.extras
-        if extras:
-            if "rng" in extras:
-                self._rng.update(extras["rng"])
-            if "observed" in extras:
-                self._observed.update(extras["observed"])
-        return result
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._openenv_recipe is None:
+            raise TypeError("This RemoteEnv was made from a connection and cannot be pickled.")
+        return self._openenv_recipe, ()
 
-    def _show(self) -> None:
-        frame = self._request("render", []).value
-        if self._viewer is not None and isinstance(frame, np.ndarray) and frame.ndim == 3:
-            self._viewer.show(frame)
+    def __deepcopy__(self, memo: dict[int, Any]) -> RemoteEnv:
+        make, _ = self.__reduce__()
+        session = self._openenv_session
+        try:
+            saved = session.save_state() if session.started else None
+        except NotImplementedError as error:
+            raise TypeError(
+                f"Cannot copy an episode that has begun: {error} Copy before the first reset(), "
+                "or make another environment and reset() it with the same seed."
+            ) from error
+        made = cast(RemoteEnv, make())
+        try:
+            if session.started:
+                made.openenv.restore_state(saved)
+            made.action_space = copy.deepcopy(self.action_space, memo)
+            made.spec = self.spec
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _openenv_show(self) -> None:
+        frame = self._openenv_session.request("render", [])
+        if self._openenv_viewer is not None and isinstance(frame, np.ndarray) and frame.ndim == 3:
+            self._openenv_viewer.show(frame)
 
 
 def _end(connection: Connection, release: Callable[[], None]) -> None:

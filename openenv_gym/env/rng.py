@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.utils import seeding
 
+from openenv_gym.protocol.generators import generator_state, same_state, set_state
+
 
 __all__ = ["RngMirror"]
 
@@ -20,24 +22,27 @@ class RngMirror:
 
     def __init__(self) -> None:
         self._seed: int | None = None
-        self._state: Any = None  # what the server has, as far as we know
+        self._known: Any = None  # state and seed that the server has
         self._generator: np.random.Generator | None = None
         self._stale = False
 
     def update(self, wire: dict[str, Any]) -> None:
         """Take over what the server sent."""
         self._seed = wire.get("seed")
-        self._state = wire.get("state")
-        self._stale = True
+        self._known = (wire.get("state"), self._seed)
+        self._stale = self._known[0] is not None
 
     def changes(self) -> dict[str, Any] | None:
-        """Return what the server must hear before its next operation, once."""
+        """Return what the server must hear before its next operation.
+
+        It counts as heard only when the server says so: the reply to a request that carries a
+        state carries one, too (`update`). What did not arrive is thus sent again.
+        """
         if self._generator is None or self._stale:
             return None
-        state = self._generator.bit_generator.state
-        if self._state is not None and _equal(state, self._state):
+        state = generator_state(self._generator)
+        if state is None or (self._known and same_state((state, self._seed), self._known)):
             return None
-        self._state = state
         return {"seed": self._seed, "state": state}
 
     @property
@@ -46,30 +51,27 @@ class RngMirror:
 
         It stays the same object from step to step, as a local environment's does.
         """
-        if self._stale and self._state is not None:
-            name = self._state["bit_generator"]
-            if self._generator is None or type(self._generator.bit_generator).__name__ != name:
-                self._generator = np.random.Generator(getattr(np.random, name)())
-            self._generator.bit_generator.state = self._state
+        if self._stale:
+            self._generator = set_state(self._generator, self._known[0])
             # As the generator itself would say it, so that comparing notices draws alone.
-            self._state = self._generator.bit_generator.state
+            self._known = (generator_state(self._generator), self._seed)
             self._stale = False
         return self._generator
+
+    @generator.setter
+    def generator(self, value: np.random.Generator | None) -> None:
+        self._generator = value
+        self._known = None
+        self._stale = False
 
     def get(self) -> np.random.Generator:
         """The generator, made from entropy where there is none (as `gymnasium.Env` does)."""
         generator = self.generator
         if generator is None:
-            generator, self._seed = seeding.np_random()
-            self._generator = generator
+            self.generator, self._seed = seeding.np_random()
+            assert self._generator is not None
+            return self._generator
         return generator
-
-    def replace(self, generator: np.random.Generator | None) -> None:
-        """Use another generator, here and from the next request on there."""
-        self._generator = generator
-        self._seed = -1
-        self._state = None
-        self._stale = False
 
     @property
     def seed(self) -> int | None:
@@ -78,13 +80,5 @@ class RngMirror:
 
     @seed.setter
     def seed(self, value: int | None) -> None:
+        _ = self.generator  # not stale any more: a seed that is set here is news
         self._seed = value
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Compare states, which hold arrays for some generators."""
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
-    if isinstance(a, np.ndarray):
-        return np.array_equal(a, b)
-    return bool(a == b)

@@ -45,14 +45,6 @@ class ClientState(Enum):
 
 
 @dataclass
-class _Pending:
-    """A request without a reply: its encoded frame, for sending it again."""
-
-    frame: Any
-    abandoned: bool = False
-
-
-@dataclass
 class ClientSession:
     """State of one session.
 
@@ -65,7 +57,6 @@ class ClientSession:
     agent: str
     open_body: dict[str, Any]
     max_frame_bytes: int = Limits.max_frame_bytes
-    state: ClientState = field(default=ClientState.NEW, init=False)
     environment: dict[str, Any] = field(default_factory=dict, init=False)
     limits: dict[str, Any] = field(default_factory=dict, init=False)
     name: str = field(default="", init=False)
@@ -77,7 +68,18 @@ class ClientSession:
         self._epoch = 0
         self._last_id = 0
         self._ack = 0
-        self._pending: OrderedDict[int, _Pending] = OrderedDict()
+        self._pending: OrderedDict[int, Any] = OrderedDict()  # frames, for sending them again
+        self._opened = self._connected = False
+        self._why_closed: str | None = None
+
+    @property
+    def state(self) -> ClientState:
+        """Where the session stands. Once closed, from whatever thread, it stays closed."""
+        if self._why_closed is not None:
+            return ClientState.CLOSED
+        if not self._opened:
+            return ClientState.NEW
+        return ClientState.OPEN if self._connected else ClientState.SUSPENDED
 
     def check_owner(self) -> None:
         """Refuse to work in a forked child.
@@ -107,7 +109,7 @@ class ClientSession:
             "features": [],
             "max_frame_bytes": self.max_frame_bytes,
         }
-        if self.state is ClientState.NEW:
+        if not self._opened:
             body["open"] = self.open_body
         else:
             self._epoch += 1
@@ -130,9 +132,10 @@ class ClientSession:
         """
         answer = read_server_message(message)
         if isinstance(answer, Failure):
-            if self.state is not ClientState.NEW:
-                self.state = ClientState.CLOSED
-            raise error_from_wire(answer.error)
+            error = error_from_wire(answer.error)
+            if self._opened:
+                self.close(error.message)
+            raise error
         if not isinstance(answer, Welcome):
             raise errors.ProtocolError(f"Expected WELCOME, got {type(answer).__name__}.")
         body = answer.body
@@ -141,25 +144,36 @@ class ClientSession:
             self.name, self._token = str(body["session"]), bytes(body["token"])
             self._epoch = max(self._epoch, int(body["epoch"]))
             self.limits = dict(body["limits"])
-            if self.state is ClientState.NEW:
+            if not self._opened:
                 self.environment = dict(body["environment"])
                 received = 0
             else:
                 received = int(body["received"])
         except (KeyError, TypeError, ValueError) as error:
             raise errors.ProtocolError(f"WELCOME is incomplete: {error!r}.") from error
-        self.state = ClientState.OPEN
-        return [pending.frame for id_, pending in self._pending.items() if id_ > received]
+        self._opened = self._connected = True
+        return [frame for id_, frame in self._pending.items() if id_ > received]
 
     def lost(self) -> None:
         """Note that the connection broke."""
-        if self.state is ClientState.OPEN:
-            self.state = ClientState.SUSPENDED
+        self._connected = False
 
-    def close(self) -> None:
-        """Note that the session has ended."""
-        self.state = ClientState.CLOSED
-        self._pending.clear()
+    def close(self, why: str = "") -> None:
+        """Note that the session has ended, and why; the first reason stays."""
+        if self._why_closed is None:
+            self._why_closed = why
+
+    def check_open(self, op: str) -> None:
+        """Refuse an operation where the session has ended.
+
+        Raises:
+            SessionClosedError: It has.
+        """
+        if self._why_closed is not None:
+            raise errors.SessionClosedError(
+                f"Cannot {op}: the environment is closed. {self._why_closed}".rstrip(),
+                hint="Make a new one.",
+            )
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -169,29 +183,32 @@ class ClientSession:
         Raises:
             SessionClosedError: The session has ended.
         """
-        if self.state is ClientState.CLOSED:
-            raise errors.SessionClosedError(
-                f"Cannot {op}: the environment is closed.", hint="Make a new one."
-            )
+        self.check_open(op)
         return Request(self._last_id + 1, self._ack, op, args, options)
 
     def sent(self, request: Request, frame: Any) -> None:
         """Keep the frame of a request until its reply is there. Call it before sending."""
         self._last_id = request.id
-        self._pending[request.id] = _Pending(frame)
+        self._pending[request.id] = frame
 
     def abandon(self, id_: int, frame: Any) -> None:
-        """Drop the reply of this request when it comes: nobody waits for it any more.
+        """Nobody waits for the reply of this request any more.
 
         Args:
             id_: Of the request.
             frame: A frame with this id that does nothing, to be sent in place of a request that
                 never arrived (it may be the very one that the server refuses to read).
         """
-        pending = self._pending.get(id_)
-        if pending is not None:
-            pending.abandoned = True
-            pending.frame = frame
+        if id_ in self._pending:
+            self._pending[id_] = frame
+
+    def skip(self) -> int | None:
+        """Acknowledge the next reply unseen: it came, and cannot be read. Return its id."""
+        id_ = next(iter(self._pending), None)
+        if id_ is not None:
+            del self._pending[id_]
+            self._ack = id_
+        return id_
 
     @property
     def in_flight(self) -> int:
@@ -199,7 +216,7 @@ class ClientSession:
         return len(self._pending)
 
     def receive(self, message: list[Any]) -> Reply | None:
-        """Take a message; return it when somebody waits for it.
+        """Take a message; return it where it is a reply that was not here before.
 
         Raises:
             ProtocolError: The server broke the protocol.
@@ -226,4 +243,5 @@ class ClientSession:
                 f"The server answered request {id_}, expected the answer to {first}."
             )
         self._ack = id_
-        return None if self._pending.pop(id_).abandoned else reply
+        del self._pending[id_]
+        return reply

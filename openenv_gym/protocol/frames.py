@@ -207,7 +207,7 @@ class MessageReader:
 
     def __init__(self, *, max_message_bytes: int, peer_masks: bool) -> None:
         self.eof = False
-        self._max_message_bytes = max_message_bytes
+        self.max_message_bytes = max_message_bytes
         self._peer_masks = peer_masks
         self._trusted_bytes = _TRUSTED_BYTES
         self._error: ProtocolError | None = None
@@ -322,7 +322,7 @@ class MessageReader:
                     if (
                         first != _BINARY_FRAME
                         or (second >= 0x80) is not self._peer_masks
-                        or size > self._max_message_bytes
+                        or size > self.max_message_bytes
                         or self._fragments_opcode is not None
                     ):
                         self._check_header(first, second, size)
@@ -402,11 +402,11 @@ class MessageReader:
                 else "A WebSocket message begins before the last one is complete."
             )
         total = len(self._fragments) + size
-        if total > self._max_message_bytes:
+        if total > self.max_message_bytes:
             raise FrameTooLargeError(
                 f"A message of at least {total} bytes exceeds the limit of "
-                f"{self._max_message_bytes} bytes.",
-                data={"size_bytes": total, "max_bytes": self._max_message_bytes},
+                f"{self.max_message_bytes} bytes.",
+                data={"size_bytes": total, "max_bytes": self.max_message_bytes},
             )
 
     def _complete(self, first: int, data: memoryview) -> Message | None:

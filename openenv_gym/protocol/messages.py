@@ -146,9 +146,12 @@ class Failure(NamedTuple):
 
     id: int | None
     error: dict[str, Any]
+    extras: dict[str, Any] = {}
 
     def to_wire(self) -> list[Any]:
         """Return the message as a list."""
+        if self.extras:
+            return [18, self.id, self.error, self.extras]
         return [18, self.id, self.error]
 
 
@@ -207,8 +210,9 @@ def read_server_message(message: list[Any]) -> Welcome | Result | Failure | Goaw
         ):
             return Result(id_, value, timing, extras)
     elif kind == 18 and size >= 3 and type(message[2]) is dict:
-        if message[1] is None or type(message[1]) is int:
-            return Failure(message[1], message[2])
+        extras = message[3] if size > 3 else {}
+        if (message[1] is None or type(message[1]) is int) and type(extras) is dict:
+            return Failure(message[1], message[2], extras)
     elif kind == 16 and size >= 2 and type(message[1]) is dict:
         return Welcome(message[1])
     elif kind == 19 and size >= 2 and type(message[1]) is dict:
@@ -297,11 +301,20 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
+_MAX_TEXT = 16_384
+
+
 def _message_of(error: BaseException) -> str:
-    # str(KeyError("x")) is "'x'": the argument itself is what its author wrote.
-    if isinstance(error, KeyError) and len(error.args) == 1:
-        return str(error.args[0])
-    return str(error)
+    """Return an exception's text, whatever its author did to ``__str__``."""
+    try:
+        # str(KeyError("x")) is "'x'": the argument itself is what its author wrote.
+        only = isinstance(error, KeyError) and len(error.args) == 1
+        text = str(error.args[0] if only else error)
+    except Exception as failure:
+        text = f"(its text cannot be had: {type(failure).__name__})"
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}... ({len(text)} characters)"
+    return text.encode(errors="backslashreplace").decode()  # file names may hold surrogates
 
 
 _local_classes: dict[str, type[errors.EnvironmentFailedError]] = {}

@@ -39,6 +39,7 @@ class ReplyLog:
         self._kept: deque[_Kept] = deque()
         self._size_bytes = 0
         self._dropped = 0
+        self._acknowledged = 0
 
     def add(self, id_: int, parts: Parts) -> None:
         """Keep a reply, dropping the oldest ones where the bound asks for it."""
@@ -50,6 +51,7 @@ class ReplyLog:
 
     def acknowledge(self, ack: int) -> None:
         """Forget the replies up to this id."""
+        self._acknowledged = max(self._acknowledged, ack)
         while self._kept and self._kept[0].id <= ack:
             self._pop()
 
@@ -62,8 +64,9 @@ class ReplyLog:
 
     def after(self, ack: int) -> list[tuple[int, Parts | None]]:
         """Return the replies above `ack`, in order; None for one that was dropped."""
+        first = max(ack, self._acknowledged) + 1
         lost: list[tuple[int, Parts | None]] = [
-            (id_, None) for id_ in range(ack + 1, self._dropped + 1)
+            (id_, None) for id_ in range(first, self._dropped + 1)
         ]
         return lost + [(kept.id, kept.parts) for kept in self._kept if kept.id > ack]
 
@@ -105,7 +108,7 @@ class ServerSession:
         Raises:
             ProtocolError: Its id is out of order, or there are too many in flight.
         """
-        self.replies.acknowledge(request.ack)
+        self.acknowledge(request.ack)
         if request.id <= self.received:
             return False
         if request.id != self.received + 1:
@@ -122,6 +125,18 @@ class ServerSession:
         self.received = request.id
         self.queue.append((request, now_ns))
         return True
+
+    def acknowledge(self, ack: int) -> None:
+        """Forget the replies up to this id.
+
+        Raises:
+            ProtocolError: No such request was received.
+        """
+        if not 0 <= ack <= self.received:
+            raise errors.ProtocolError(
+                f"Acknowledged request {ack}, expected one from 0 to {self.received}.", field="ack"
+            )
+        self.replies.acknowledge(ack)
 
     def cancel(self, id_: int) -> Request | None:
         """Mark a waiting request as cancelled, in its place so that replies stay in order."""
@@ -153,8 +168,8 @@ class ServerSession:
                 f"above {self.epoch}.",
                 hint="Make a new environment.",
             )
+        self.acknowledge(ack)
         self.epoch = epoch
-        self.replies.acknowledge(ack)
         return self.replies.after(ack)
 
 

@@ -2,9 +2,10 @@
 
 Run as a script (standard library only, so that it starts in milliseconds), it reads lines from its
 standard input: ``+THING`` to watch a thing, ``-THING`` to forget it, where a thing is
-``process:PID`` (with its group) or ``container:ID``. When the input ends, which the kernel sees to
-even after SIGKILL, it gives servers a moment to end by themselves and removes the rest, with all
-their children. Imported, it offers `Guardian`, the owner's side.
+``process:PID:MARKER`` (with its group, and whatever inherited the marker) or ``container:ID``.
+When the input ends, which the kernel sees to even after SIGKILL, it gives servers a moment to end
+by themselves and removes the rest, with all their children. Imported, it offers `Guardian`, the
+owner's side.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import threading
 import time
 
 
-__all__ = ["Guardian", "guardian"]
+__all__ = ["MARKER", "Guardian", "guardian", "kill_marked"]
+
+MARKER = "OPENENV_SERVER"  # variable by which all that a server started is found
 
 _GRACE_S = 1.0
 
@@ -29,15 +32,20 @@ class Guardian:
     """The owner's side: one guardian process for each process that owns servers."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant: in `watch` the garbage collector may stop a server, which is then forgotten.
+        self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._input = -1
         self._watched: set[str] = set()
 
     def watch(self, thing: str) -> None:
         """Have a thing removed when this process is gone.
 
         Args:
-            thing: ``process:PID`` or ``container:ID``.
+            thing: ``process:PID:MARKER`` or ``container:ID``.
+
+        Raises:
+            OSError: No guardian can be started.
         """
         with self._lock:
             self._watched.add(thing)
@@ -51,52 +59,93 @@ class Guardian:
             self._write(f"-{thing}\n")
 
     def _restart(self) -> None:
-        self._end()
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C in the terminal is not meant for it
-            cwd="/",
-        )
-        self._write("".join(f"+{thing}\n" for thing in self._watched))
+        self._drop()
+        theirs, ours = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__],
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in the terminal is not meant for it
+                cwd="/",
+                # Inside a server, that server's end must not be ours: there is work to do then.
+                env={name: value for name, value in os.environ.items() if name != MARKER},
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._process, self._input = process, ours
+        self._write("".join(f"+{thing}\n" for thing in list(self._watched)))
 
     def _write(self, text: str) -> bool:
-        process = self._process
-        if process is None or process.stdin is None:
+        if self._process is None:
             return False
         try:
-            os.write(process.stdin.fileno(), text.encode())
+            os.write(self._input, text.encode())
         except OSError:
             return False
         return True
 
-    def _end(self) -> None:
+    def _drop(self) -> None:
+        """Let go of a guardian that has ended, though nobody asked it to."""
         process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-            process.wait()
+        if process is not None:
+            os.close(self._input)
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
 
-    def end(self) -> None:
-        """End the guardian; it kills what is still watched."""
+    def disown(self) -> None:
+        """At exit: do not wait for the guardian, whose work begins when this process is gone.
+
+        It is not ended here, because finalizers that close environments may still follow.
+        """
         with self._lock:
-            self._end()
+            if self._process is not None:
+                self._process.returncode = 0
 
     def after_fork(self) -> None:
         """In a forked child: leave the parent's guardian alone, and do not keep its input open."""
         process, self._process = self._process, None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._watched = set()
-        if process is not None and process.stdin is not None:
+        if process is not None:
             process.returncode = 0  # not our child: nothing to wait for
-            with contextlib.suppress(OSError):
-                process.stdin.close()
+            os.close(self._input)
 
 
 guardian = Guardian()
 os.register_at_fork(after_in_child=guardian.after_fork)
-atexit.register(guardian.end)
+atexit.register(guardian.disown)
+
+
+def kill_marked(marker: str) -> None:
+    """Kill each process that inherited a marker, whatever session or parent it has by now."""
+    for _ in range(10):  # again: one may have forked meanwhile
+        pids = [pid for pid in _processes() if _is_marked(pid, marker)]
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _processes() -> list[int]:
+    """Return the processes of this system, none where it has no /proc."""
+    with contextlib.suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return []
+
+
+def _is_marked(pid: int, marker: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return f"{MARKER}={marker}".encode() in environ.read().split(b"\0")
+    except OSError:  # gone, or another user's
+        return False
 
 
 def _main() -> None:
@@ -114,9 +163,12 @@ def _main() -> None:
         kind, _, name = thing.partition(":")
         if kind == "container":
             _remove_container(name)
-        elif _alive(thing, birth):
+            continue
+        pid, _, marker = name.partition(":")
+        if _alive(thing, birth):
             with contextlib.suppress(OSError):
-                os.killpg(int(name), signal.SIGKILL)
+                os.killpg(int(pid), signal.SIGKILL)
+        kill_marked(marker)
 
 
 def _alive(thing: str, birth: str) -> bool:
@@ -144,16 +196,15 @@ def _remove_container(name: str) -> None:
 
 def _birth(thing: str) -> str:
     """Return what tells a process from a later one of the same number; "" where it is gone."""
-    kind, _, name = thing.partition(":")
+    kind, pid = thing.split(":")[:2]
     if kind != "process":
         return ""
-    pid = int(name)
     try:
         with open(f"/proc/{pid}/stat") as stat:
             fields = stat.read().rpartition(")")[2].split()
     except OSError:
         try:  # no /proc on this system
-            os.kill(pid, 0)
+            os.kill(int(pid), 0)
         except OSError:
             return ""
         return "" if os.path.isdir("/proc/self") else "unknown"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -10,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 
 from openenv_gym import errors
 from openenv_gym.client import Address, ChannelAddress
 from openenv_gym.providers.base import RunningServer, ServerTarget
-from openenv_gym.providers.guardian import guardian
+from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
 
 
 __all__ = ["ProcessProvider"]
@@ -32,33 +34,43 @@ class ProcessServer:
 
     def __init__(self, target: ServerTarget) -> None:
         self._owner_pid = os.getpid()
-        self._lock = threading.Lock()
-        # It has no name, so nothing stays behind; it is open for as long as the server runs.
-        self._log = tempfile.TemporaryFile("a+b")  # noqa: SIM115
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "openenv_gym.server", target.package]
+        # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
+        self._lock = threading.RLock()
+        self._stopping = False
+        self._marker = uuid.uuid4().hex
+        command = [sys.executable, "-c", _bootstrap(), target.package]
         if target.thread_affinity:
             command.append("--thread-affinity")
         try:
-            with contextlib.closing(theirs):
-                self._process = subprocess.Popen(
-                    [*command, "--channel-fd", str(theirs.fileno()), "--trim-log"],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._log,
-                    stderr=self._log,
-                    env=_environment(),
-                    start_new_session=True,  # Ctrl-C in the terminal is the trainer's
-                )
+            with contextlib.ExitStack() as undo:
+                # It has no name, so nothing stays behind; it is open while the server runs.
+                self._log = undo.enter_context(tempfile.TemporaryFile("a+b"))
+                self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                undo.enter_context(self._channel)
+                with theirs:  # above 2, for there the server has its standard streams
+                    channel_fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
+                try:
+                    self._process = subprocess.Popen(
+                        [*command, "--channel-fd", str(channel_fd), "--trim-log"],
+                        pass_fds=[channel_fd],
+                        stdin=subprocess.DEVNULL,
+                        stdout=self._log,
+                        stderr=self._log,
+                        env={**os.environ, "PYTHONUNBUFFERED": "1", MARKER: self._marker},
+                        start_new_session=True,  # Ctrl-C in the terminal is the trainer's
+                    )
+                finally:
+                    os.close(channel_fd)
+                self._watched = f"process:{self._process.pid}:{self._marker}"
+                undo.callback(self.stop)
+                guardian.watch(self._watched)
+                undo.pop_all()
         except OSError as error:
-            self._channel.close()
-            self._log.close()
             raise errors.ServerStartError(
                 f"Cannot start a server process: {error}.", data={"command": command}
             ) from error
         self._name = f"process:{target.package}[{self._process.pid}]"
         self.address: Address = ChannelAddress(self._channel, self._name)
-        guardian.watch(f"process:{self._process.pid}")
         _alive.add(self)
 
     @property
@@ -92,16 +104,28 @@ class ProcessServer:
         if os.getpid() != self._owner_pid:
             return
         with self._lock:
-            self._channel.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_STOP_S)
-            # What the environment started is in the same group, and may have outlived it.
-            with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            guardian.forget(f"process:{self._process.pid}")
-            self._log.close()
-            _alive.discard(self)
+            if self._stopping or self._log.closed:
+                return
+            self._stopping = True
+            try:
+                self._end()
+            finally:
+                self._stopping = False
+        # Without our lock: whoever holds the guardian's may be collecting garbage, and want ours.
+        guardian.forget(self._watched)
+        _alive.discard(self)
+
+    def _end(self) -> None:
+        self._channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_S)
+        # What the environment started may have outlived it, also in a session of its own.
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_marked(self._marker)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_S)
+        self._log.close()
 
     def after_fork(self) -> None:
         """In a forked child: do not keep the parent's server alive."""
@@ -132,7 +156,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _environment() -> dict[str, str]:
-    """Let the server import what this process can import."""
-    path = [entry for entry in sys.path if entry]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
+def _bootstrap() -> str:
+    """Return code that lets the server import what this process can import, and nothing else.
+
+    With ``-m`` the working directory would come first, and a ``random.py`` there be run.
+    """
+    here = ""
+    with contextlib.suppress(FileNotFoundError):  # it was removed
+        here = os.getcwd()
+    path = [entry or here for entry in sys.path]
+    return (
+        f"import sys; sys.path[:] = {path!a}; "
+        "from openenv_gym.server.__main__ import main; sys.exit(main())"
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+from collections.abc import Iterator
 
+from openenv_gym import errors
 from openenv_gym.client import Address
 from openenv_gym.providers.base import RunningServer, ServerTarget
 from openenv_gym.server import Application, Server, load_app
@@ -30,8 +33,13 @@ class ThreadServer:
         return self
 
     def dial(self, timeout_s: float) -> socket.socket:
-        """Return one end of a socket pair whose other end the server serves."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        """Return one end of a socket pair whose other end the server serves; see `Address`."""
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError as error:
+            raise errors.ServerUnreachableError(
+                f"Cannot make a connection to {self}: {error.strerror}."
+            ) from error
         self.server.adopt(theirs, "thread")
         return ours
 
@@ -60,8 +68,23 @@ class ThreadProvider:
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`."""
-        return self.serve(load_app(target.package, thread_affinity=target.thread_affinity))
+        with _as_start_error():
+            app = load_app(target.package, thread_affinity=target.thread_affinity)
+        return self.serve(app)
 
     def serve(self, app: Application) -> ThreadServer:
-        """Start a server for an application that exists already."""
-        return ThreadServer(Server(app))
+        """Start a server for an application that exists already.
+
+        Raises:
+            ServerStartError: The system refuses what a server needs.
+        """
+        with _as_start_error():
+            return ThreadServer(Server(app))
+
+
+@contextlib.contextmanager
+def _as_start_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise errors.ServerStartError(f"Cannot start a server in this process: {error}.") from error

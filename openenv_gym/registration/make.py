@@ -10,6 +10,8 @@ from openenv_gym import errors
 
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from openenv_gym.env import RemoteEnv
     from openenv_gym.providers import Provider
     from openenv_gym.registration.catalogue import CatalogueEntry
@@ -21,15 +23,20 @@ _START_S = 60.0  # a server that starts imports its environment first
 
 def make_env(
     entry: CatalogueEntry,
+    /,
     *,
     provider: str | Provider | None = None,
     base_url: str | None = None,
     render_mode: str | None = None,
     timeout_s: float = 120.0,
     wait_s: float = 0.0,
+    hosted_time_limit: bool = True,
     **options: Any,
-) -> RemoteEnv:
+) -> gymnasium.Env[Any, Any]:
     """Make the environment of an entry.
+
+    An id that hosts whatever it is told to (``openenv/Gymnasium-v0``, ``openenv/Remote-v0``) has no
+    time limit in its spec; that of the hosted environment is applied here.
 
     Args:
         entry: What the catalogue says of the id.
@@ -41,6 +48,9 @@ def make_env(
         render_mode: How to render.
         timeout_s: Limit of each request.
         wait_s: How long to wait for a place where the server is full.
+        hosted_time_limit: Apply the hosted environment's time limit where the id has none itself.
+            (`gymnasium.make` keeps ``max_episode_steps`` to itself, so that this limit can be
+            shortened by it, and lengthened or lifted only together with this option.)
         **options: Options of the environment.
 
     Raises:
@@ -48,6 +58,34 @@ def make_env(
         ServerStartError: The server cannot be started.
         OpenEnvGymError: The session cannot be opened.
     """
+    env = _make_remote(
+        entry,
+        provider=provider,
+        base_url=base_url,
+        render_mode=render_mode,
+        timeout_s=timeout_s,
+        wait_s=wait_s,
+        **options,
+    )
+    limit = env.openenv.time_limit
+    if limit is None or entry.max_episode_steps is not None or not hosted_time_limit:
+        return env
+    from gymnasium.wrappers import TimeLimit
+
+    return TimeLimit(env, limit)
+
+
+def _make_remote(
+    entry: CatalogueEntry,
+    /,
+    *,
+    provider: str | Provider | None,
+    base_url: str | None,
+    render_mode: str | None,
+    timeout_s: float,
+    wait_s: float,
+    **options: Any,
+) -> RemoteEnv:
     # Imported here, so that `import openenv_gym` stays cheap for those who only register.
     from openenv_gym.env import RemoteEnv
 
@@ -139,11 +177,11 @@ def _start(
     return connection, server.stop
 
 
-def _make_again(env_id: str, **kwargs: Any) -> RemoteEnv:
+def _make_again(our_id: str, /, **kwargs: Any) -> RemoteEnv:
     """Make an equal environment where a pickle or a copy of the first one arrives."""
     from openenv_gym.registration import lookup
 
-    return make_env(lookup(env_id), **kwargs)
+    return _make_remote(lookup(our_id), **kwargs)
 
 
 def _nothing() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import math
 import os
+import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from openenv_gym import errors
@@ -19,6 +22,10 @@ from openenv_gym.server.server import Server
 
 
 _MAX_LOG_BYTES = 16 << 20
+_MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # of the address of a Unix socket
+_SPARE_DESCRIPTORS = 64  # beside one for each session
+
+_log = logging.getLogger("openenv_gym.server")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,21 +35,27 @@ def main(argv: list[str] | None = None) -> int:
         "environment", help="'gymnasium', an environment package, or module:attribute"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=int, help="TCP port (0: any free one)")
-    parser.add_argument("--uds", metavar="PATH", help="Unix socket to listen on")
-    parser.add_argument("--dial", metavar="PATH", help="Unix socket of an owner to connect to")
+    parser.add_argument("--port", type=_integer(0, 65535), help="TCP port (0: any free one)")
+    parser.add_argument("--uds", type=_socket_path, metavar="PATH", help="Unix socket to listen on")
+    parser.add_argument(
+        "--dial", type=_socket_path, metavar="PATH", help="Unix socket of an owner to connect to"
+    )
     parser.add_argument("--channel-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--trim-log", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--capacity", type=int, default=4096, help="sessions at once")
-    parser.add_argument("--max-waiting", type=int, default=4096, help="clients that may wait")
-    parser.add_argument("--max-threads", type=int, default=64, help="steps that may run at once")
+    parser.add_argument("--capacity", type=_integer(1), default=4096, help="sessions at once")
+    parser.add_argument(
+        "--max-waiting", type=_integer(0), default=4096, help="clients that may wait"
+    )
+    parser.add_argument(
+        "--max-threads", type=_integer(1), default=64, help="steps that may run at once"
+    )
     parser.add_argument(
         "--thread-affinity", action="store_true", help="all calls of an environment in one thread"
     )
-    parser.add_argument("--resume-grace-s", type=float, default=Limits.resume_grace_s)
-    parser.add_argument("--idle-timeout-s", type=float, default=Limits.idle_timeout_s)
-    parser.add_argument("--max-frame-bytes", type=int, default=Limits.max_frame_bytes)
-    parser.add_argument("--drain-s", type=float, default=10.0, help="on SIGTERM, wait this long")
+    parser.add_argument("--resume-grace-s", type=_seconds, default=Limits.resume_grace_s)
+    parser.add_argument("--idle-timeout-s", type=_seconds, default=Limits.idle_timeout_s)
+    parser.add_argument("--max-frame-bytes", type=_integer(4096), default=Limits.max_frame_bytes)
+    parser.add_argument("--drain-s", type=_seconds, default=10.0, help="on SIGTERM, wait this long")
     parser.add_argument("--token-file", type=Path, help="file with the token that clients show")
     parser.add_argument("--debug", action="store_true", help="send tracebacks to clients")
     parser.add_argument("--version", action="version", version=f"openenv-gym {__version__}")
@@ -54,6 +67,8 @@ def main(argv: list[str] | None = None) -> int:
         level=logging.DEBUG if options.debug else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    # At DEBUG it logs the heads of requests, and with them the token.
+    logging.getLogger("websockets").setLevel(logging.INFO)
     try:
         return _serve(options)
     except (errors.OpenEnvGymError, OSError) as error:
@@ -62,7 +77,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    token = options.token_file.read_text().strip() if options.token_file else None
+    token = _read_token(options.token_file) if options.token_file else None
+    _raise_descriptor_limit(options.capacity)
     limits = Limits(
         max_frame_bytes=options.max_frame_bytes,
         resume_grace_s=options.resume_grace_s,
@@ -77,13 +93,17 @@ def _serve(options: argparse.Namespace) -> int:
         token=token,
         debug=options.debug,
     )
+    # What an environment forks must not hold connections open when this process is gone.
+    os.register_at_fork(after_in_child=server.close_after_fork)
     if options.uds is not None:
         server.listen_unix(options.uds)
         print(f"Serving {server.app.name} on unix://{options.uds}", flush=True)
     if options.port is not None:
         host, port = server.listen_tcp(options.host, options.port)
-        print(f"Serving {server.app.name} on http://{host}:{port}", flush=True)
+        shown = f"[{host}]" if ":" in host else host
+        print(f"Serving {server.app.name} on http://{shown}:{port}", flush=True)
     if options.channel_fd is not None:
+        os.set_inheritable(options.channel_fd, False)
         server.adopt_channel(socket.socket(fileno=options.channel_fd))
     if options.dial is not None:
         server.dial_owner(options.dial)
@@ -111,6 +131,81 @@ def _serve(options: argparse.Namespace) -> int:
     sys.stdout.flush()
     # Threads that are still inside an environment must not keep the process alive.
     os._exit(0)
+
+
+def _integer(least: int, most: float = math.inf) -> Callable[[str], int]:
+    expected = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"expected an integer {expected}, not {text!r}")
+        return value
+
+    return parse
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, 0 or more, not {text!r}")
+    return value
+
+
+def _socket_path(text: str) -> str:
+    size = len(os.fsencode(text))
+    if not 0 < size <= _MAX_PATH_BYTES:
+        raise argparse.ArgumentTypeError(
+            f"expected a path of 1 to {_MAX_PATH_BYTES} bytes, which is what the system takes for "
+            f"a socket, not of {size}: {text!r}"
+        )
+    return text
+
+
+def _read_token(path: Path) -> str:
+    """Read the credential that clients must show.
+
+    Raises:
+        InvalidOptionError: The file cannot be read, or holds nothing that a header can carry.
+    """
+    try:
+        token = path.read_bytes().decode("ascii").strip()
+    except OSError as error:
+        raise errors.InvalidOptionError(
+            f"Cannot read the token file {path}: {error.strerror}.", field="token_file"
+        ) from error
+    except UnicodeDecodeError:
+        token = ""
+    if not token or not token.isprintable():
+        raise errors.InvalidOptionError(
+            f"The token file {path} holds no token; expected one line of printable ASCII.",
+            field="token_file",
+        )
+    return token
+
+
+def _raise_descriptor_limit(capacity: int) -> None:
+    """Let the process open as many files as it may, for each session needs a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError):  # macOS takes no infinity here
+            pass
+    if soft != resource.RLIM_INFINITY and capacity + _SPARE_DESCRIPTORS > soft:
+        _log.warning(
+            "This process may open %d files, which is too few for %d sessions: raise the limit "
+            "(ulimit -Hn), or lower --capacity.",
+            soft,
+            capacity,
+        )
 
 
 def _trim_log() -> None:

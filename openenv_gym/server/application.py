@@ -67,10 +67,12 @@ class Application:
     def schemas(self) -> dict[str, Any]:
         """Return what ``GET /schema`` answers, of an environment made with no options.
 
-        Raises:
-            InvalidOptionError: The environment cannot be made without options.
+        The schemas are empty where none can be made without options.
         """
-        host = self.open({})
+        try:
+            host = self.open({})
+        except errors.InvalidOptionError:
+            return {"action": {}, "observation": {}, "state": {}}
         try:
             return host.schemas()
         finally:
@@ -125,8 +127,14 @@ def load_app(target: str, *, thread_affinity: bool = False) -> Application:
         manifest = _manifest(target)
         target = f"{target}.{manifest.app}"
     module, _, attribute = target.partition(":")
+    if not module or module.startswith("."):
+        raise errors.UnknownEnvironmentError(
+            f"{target!r} names no module.",
+            field="environment",
+            hint="Expected 'gymnasium', an environment package, or module:attribute.",
+        )
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise errors.UnknownEnvironmentError(
             f"Cannot load {target}: no module named {error.name!r}.",
@@ -134,10 +142,14 @@ def load_app(target: str, *, thread_affinity: bool = False) -> Application:
             hint="Install the environment package and what it needs, for example with "
             "'pip install openenv-gym-NAME'.",
         ) from error
-    except AttributeError as error:
+    found = getattr(imported, attribute, None)
+    if not callable(found) and not isinstance(found, Application):
+        what = f"is {found!r:.80}" if hasattr(imported, attribute) else "does not exist"
         raise errors.UnknownEnvironmentError(
-            f"{module} has no attribute {attribute!r}.", field="environment"
-        ) from error
+            f"{module}:{attribute} {what}; expected an application, an Environment class, "
+            "or a function that makes environments.",
+            field="environment",
+        )
     app = found if isinstance(found, Application) else create_app(found)
     if manifest is not None:
         app = replace(

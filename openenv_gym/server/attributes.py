@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from openenv_gym import errors
+from openenv_gym.protocol.codec import encode_packet
 
 
-__all__ = ["assign", "describe", "resolve"]
+__all__ = ["METHOD", "OBJECT", "VALUE", "assign", "describe", "resolve"]
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, np.ndarray, np.generic)
+VALUE, METHOD, OBJECT = 0, 1, 2
+"""Kinds of what `get` answers."""
 
 
 def resolve(target: Any, path: str) -> Any:
@@ -39,25 +39,16 @@ def assign(target: Any, path: str, value: Any) -> None:
     setattr(target, name, value)
 
 
-def describe(value: Any) -> Any:
-    """Return plain data as it is, and of anything else a reference."""
-    if is_plain(value):
-        return value
-    kind = "method" if callable(value) else "object"
-    return {"$ref": kind, "type": type(value).__name__}
+def describe(value: Any) -> list[Any]:
+    """Return ``[kind, value]``: what can be sent as it is, of anything else the name of its type.
 
-
-def is_plain(value: Any) -> bool:
-    """Tell whether the codec can carry a value (containers are looked into)."""
-    if isinstance(value, np.ndarray):
-        return value.dtype != object or all(is_plain(item) for item in value.flat)
-    if isinstance(value, _PLAIN):
-        return True
-    if type(value) in (list, tuple, set, frozenset):
-        return all(is_plain(item) for item in value)
-    if type(value) is dict:
-        return all(is_plain(key) and is_plain(item) for key, item in value.items())
-    return False
+    The codec itself is asked, so that nothing counts as a value and then cannot be sent.
+    """
+    try:
+        encode_packet([value])
+    except errors.EncodeError:
+        return [METHOD if callable(value) else OBJECT, type(value).__name__]
+    return [VALUE, value]
 
 
 def _parts(path: Any) -> list[str]:

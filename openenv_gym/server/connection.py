@@ -20,6 +20,7 @@ from openenv_gym.protocol.frames import (
     Message,
     MessageReader,
     Opcode,
+    decode_close,
     encode_close,
     encode_frame,
 )
@@ -45,6 +46,10 @@ __all__ = ["Connection", "ConnectionState"]
 _log = logging.getLogger(__name__)
 
 Work = Callable[[], None]
+
+_MAX_HELLO_BYTES = 1 << 20
+_CONGESTED_BYTES = 1 << 20  # with more than this unsent, nothing is read and no request begins
+_NO_PROGRESS_S = 60.0  # a client that takes nothing for so long is dropped; it may resume
 
 
 class ConnectionState(Enum):
@@ -105,36 +110,49 @@ class Connection:
         self._fd = sock.fileno()
         self._head = bytearray()
         self._reader = MessageReader(
-            max_message_bytes=server.limits.max_frame_bytes, peer_masks=True
+            max_message_bytes=min(_MAX_HELLO_BYTES, server.limits.max_frame_bytes),
+            peer_masks=True,
         )
+        self._work: list[Work] = []
         self._session: Session | None = None
         self._reading = threading.Lock()
         self._writing = threading.Lock()
         self._outbox: deque[memoryview] = deque()
+        self._outbox_bytes = 0
+        self._progress_s = 0.0
 
     # -- events -------------------------------------------------------------------------------
 
     def on_event(self, event: Event) -> None:
         """Read what is there, arm the socket again, then do the work that it asked for."""
-        work: Work | None = None
         with self._reading:
             if self.state is ConnectionState.CLOSED:
                 return
-            if event.writable:
-                self._flush()
-            if event.readable:
-                try:
-                    work = self._read()
-                except errors.OpenEnvGymError as error:
-                    self._reject(error)
-                except OSError:
-                    self._drop()
-            self._arm()
-        if work is not None:
-            self._server.pool.run(work)
+            try:
+                if event.writable:
+                    self._flush()
+                if event.readable:
+                    self._read()
+            except errors.OpenEnvGymError as error:
+                self._reject(error)
+            except OSError:
+                self._drop()
+            finally:
+                # What was taken is done, whatever became of the connection since.
+                work, self._work = self._work, []
+                self._arm()
+        for each in work:
+            self._server.pool.run(each)
+
+    def fileno(self) -> int:
+        """Descriptor of the socket."""
+        return self._socket.fileno()
 
     def expire(self, now_s: float) -> None:
         """Close a connection whose handshake, or whose last bytes, take too long."""
+        if self._outbox and now_s > self._progress_s + _NO_PROGRESS_S:
+            _log.info("%s: dropped, it takes nothing", self.peer)
+            self._drop()
         waits = (ConnectionState.HTTP, ConnectionState.HELLO, ConnectionState.CLOSING)
         if self.state in waits and now_s > self.deadline_s:
             _log.info("%s: closed, %s took too long", self.peer, self.state.value)
@@ -146,38 +164,40 @@ class Connection:
                 )
             self._drop()
 
-    def _read(self) -> Work | None:
+    def _read(self) -> None:
         if self.state is ConnectionState.HTTP:
-            return self._read_http()
+            self._read_http()
+            return
         reader, sock = self._reader, self._socket
         if self.state is ConnectionState.CLOSING:
             if not sock.recv(65536):
                 self._drop()
-            return None
-        work: Work | None = None
-        while self._listens():
+            return
+        while self._listens() and not self.congested:
             buffer = reader.buffer()
             try:
                 count = sock.recv_into(buffer)
             except BlockingIOError:
-                return work
+                return
             reader.received(count)
-            while self._listens() and (message := reader.next()) is not None:
-                work = self._take(message) or work
+            self._take_all()
             if count == 0:
                 self._drop()
             elif count < len(buffer):
-                break  # nothing more is there
-        return work
+                return  # nothing more is there
+
+    def _take_all(self) -> None:
+        while self._listens() and (message := self._reader.next()) is not None:
+            self._take(message)
 
     def _listens(self) -> bool:
         return self.state not in (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
-    def _read_http(self) -> Work | None:
+    def _read_http(self) -> None:
         try:
             data = self._socket.recv(MAX_HEAD_BYTES)
         except BlockingIOError:
-            return None
+            return
         except OSError:
             data = b""
         if self._first_bytes is not None:
@@ -186,41 +206,40 @@ class Connection:
             first_bytes()
         if not data:
             self._drop()
-            return None
+            return
         self._head += data
         end = self._head.find(b"\r\n\r\n")
         if end < 0:
             if len(self._head) > MAX_HEAD_BYTES:
                 self._send([self._server.router.too_large().data])
                 self._finish()
-            return None
+            return
         head, rest = bytes(self._head[: end + 4]), bytes(self._head[end + 4 :])
         self._head.clear()
         answer = self._server.router.answer(head)
         self._send([answer.data])
         if not answer.upgraded:
             self._finish()
-            return None
+            return
         self.state = ConnectionState.HELLO
         self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
-        work: Work | None = None
         if rest:
             self._reader.attach(rest)
-            while self._listens() and (message := self._reader.next()) is not None:
-                work = self._take(message) or work
-        return work
+            self._take_all()
 
-    def _take(self, message: Message) -> Work | None:
+    def _take(self, message: Message) -> None:
         if message.opcode is Opcode.BINARY:
-            return self._dispatch(read_client_message(decode_packet(message.data)))
-        if message.opcode is Opcode.PING:
+            work = self._dispatch(read_client_message(decode_packet(message.data)))
+            if work is not None:
+                self._work.append(work)
+        elif message.opcode is Opcode.PING:
             self._send(encode_frame(Opcode.PONG, [message.data], masked=False))
         elif message.opcode is Opcode.CLOSE:
+            decode_close(message.data)
             self._send(encode_frame(Opcode.CLOSE, [encode_close(1000, "")], masked=False))
             self._finish()
         elif message.opcode is Opcode.TEXT:
             raise errors.ProtocolError("Expected binary messages, got a text message.")
-        return None
 
     def _dispatch(self, message: Hello | Request | Cancel | Ack) -> Work | None:
         session = self._session
@@ -228,6 +247,7 @@ class Connection:
             if self.state is not ConnectionState.HELLO:
                 raise errors.ProtocolError("HELLO came twice.")
             self.state = ConnectionState.OPENING
+            self._reader.max_message_bytes = self._server.limits.max_frame_bytes
             return self._server.sessions.enter(self, message.body)
         if session is None:
             raise errors.ProtocolError(f"{type(message).__name__} came before WELCOME.")
@@ -294,19 +314,27 @@ class Connection:
                 if not parts:
                     return
             # What could not leave at once is copied: it may point into arrays that will change.
-            self._outbox.extend(memoryview(bytes(part)) for part in parts)
-            self._server.pool.arm(self._fd, write=True)
+            if not self._outbox:
+                self._progress_s = time.monotonic()
+            for part in parts:
+                self._outbox.append(memoryview(bytes(part)))
+                self._outbox_bytes += len(part)
+            self._server.pool.arm(self._fd, read=not self.congested, write=True)
 
     def _flush(self) -> None:
         with self._writing:
+            was_congested = self.congested
             while self._outbox:
                 try:
                     sent = self._socket.sendmsg(list(self._outbox)[:64])
                 except BlockingIOError:
-                    return
+                    break
                 except OSError:
                     self._outbox.clear()
-                    return
+                    self._outbox_bytes = 0
+                    break
+                self._outbox_bytes -= sent
+                self._progress_s = time.monotonic()
                 while sent:
                     first = self._outbox[0]
                     if sent < len(first):
@@ -314,14 +342,24 @@ class Connection:
                         break
                     sent -= len(first)
                     self._outbox.popleft()
-            if self.state is not ConnectionState.CLOSING:
-                return
-        self._drop()
+            closing = self.state is ConnectionState.CLOSING and not self._outbox
+            session = self._session if was_congested and not self.congested else None
+        if closing:
+            self._drop()
+        if session is not None:
+            work = session.go_on()
+            if work is not None:
+                self._work.append(work)
+
+    @property
+    def congested(self) -> bool:
+        """So much waits to be sent that no more should be produced."""
+        return self._outbox_bytes > _CONGESTED_BYTES
 
     def _arm(self) -> None:
         with self._writing:
             if self.state is not ConnectionState.CLOSED:
-                self._server.pool.arm(self._fd, write=bool(self._outbox))
+                self._server.pool.arm(self._fd, read=not self.congested, write=bool(self._outbox))
 
     # -- end ----------------------------------------------------------------------------------
 
@@ -356,11 +394,13 @@ class Connection:
                 return
             self.state = ConnectionState.CLOSED
             self._outbox.clear()
+            self._outbox_bytes = 0
             self._server.pool.remove(self._fd)
             self._socket.close()
         session, self._session = self._session, None
         if session is not None:
             session.detach(self)
+        self._server.sessions.left(self)
         self._server.forget(self)
 
 

@@ -22,7 +22,8 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     """Make a Gymnasium environment for a remote trainer.
 
     The trainer's own ``gymnasium.make`` adds the checker, the order check and the time limit, as
-    for a local environment; wrappers that belong to the environment itself stay here.
+    for a local environment; wrappers that belong to the environment itself stay here. The time
+    limit of the spec is told to the trainer (``openenv_time_limit``), and not applied here.
 
     Args:
         env_id: Any id that is registered on this machine, also ``module:id``.
@@ -31,12 +32,16 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     Raises:
         InvalidOptionError: There is no such id.
     """
+    if not isinstance(env_id, str):
+        raise errors.InvalidOptionError(
+            f"Expected the id of an environment, got {env_id!r:.80}.", field="env_id"
+        )
     module, _, name = env_id.rpartition(":")
     try:
         if module:
             importlib.import_module(module)
         spec = gymnasium.spec(name)
-    except (gymnasium.error.Error, ImportError) as error:
+    except (gymnasium.error.Error, ImportError, SyntaxError, TypeError) as error:
         raise errors.InvalidOptionError(
             f"The server cannot find the environment {env_id!r}: {error}",
             field="env_id",
@@ -51,7 +56,9 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
             kwargs[name] = tuple(kwargs[name])  # it came through JSON, which has no tuples
     spec = copy.deepcopy(spec)
     spec.order_enforce = False
-    return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
+    env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
+    vars(env)["openenv_time_limit"] = spec.max_episode_steps
+    return env
 
 
 def _observables(env: AnyEnvironment) -> tuple[str, ...]:

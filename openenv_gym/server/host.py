@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from openenv_gym import errors
 from openenv_gym.models import State
+from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.protocol.generators import generator_state, same_state, set_state
 from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
@@ -18,10 +19,10 @@ from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
 
 
-__all__ = ["EnvironmentHost", "Outcome"]
+__all__ = ["EnvironmentHost"]
 
-Outcome = tuple[Any, int, dict[str, Any]]
-"""Value of an operation, nanoseconds that the environment took, extras."""
+_CHANGING = frozenset({"reset", "step", "set", "call", "restore_state"})
+"""Operations after which observed values may be others."""
 
 
 class EnvironmentHost:
@@ -30,6 +31,10 @@ class EnvironmentHost:
     Args:
         environment: What a session was opened for.
         observables: Paths that `observe` takes, beside those that the environment names itself.
+
+    Attributes:
+        time_limit: Steps after which the environment's own spec has an episode truncated, by the
+            client; None if never.
     """
 
     def __init__(self, environment: AnyEnvironment, observables: tuple[str, ...] = ()) -> None:
@@ -43,6 +48,7 @@ class EnvironmentHost:
             self._target = environment.unwrapped
         self.observables = observables
         self._base = self.env.unwrapped
+        self.time_limit: int | None = vars(environment).get("openenv_time_limit")
         self._typed = isinstance(self.env, TypedEnv)
         self._started = False
         self._steps = 0
@@ -72,17 +78,16 @@ class EnvironmentHost:
             SpaceError: A space cannot be carried.
         """
         env = self.env
-        metadata = {
-            key: getattr(value, "value", value) for key, value in dict(env.metadata or {}).items()
-        }
+        metadata = dict(env.metadata or {})
         return {
             "name": type(self._target).__name__,
             "action_space": space_to_data(env.action_space),
             "observation_space": space_to_data(env.observation_space),
-            "metadata": metadata,
+            "metadata": {_sendable(key): _sendable(value) for key, value in metadata.items()},
             "render_mode": env.render_mode,
             "observables": list(self.observables),
             "rng": self._rng_changed(),
+            "time_limit": self.time_limit,
         }
 
     def schemas(self) -> dict[str, Any]:
@@ -98,13 +103,16 @@ class EnvironmentHost:
 
     # -- operations ---------------------------------------------------------------------------
 
-    def execute(self, op: str, args: list[Any], rng: dict[str, Any] | None = None) -> Outcome:
-        """Run one operation.
+    def execute(self, op: str, args: list[Any], rng: Any = None) -> tuple[Any, int]:
+        """Run one operation; `extras` must follow, whether it fails or not.
 
         Args:
             op: Name of the operation.
             args: Its arguments, as the protocol has them.
             rng: State of the generator to set first, where the client drew from it.
+
+        Returns:
+            The value, and the nanoseconds that the environment took.
 
         Raises:
             ProtocolError: No such operation, or arguments of the wrong form.
@@ -129,14 +137,17 @@ class EnvironmentHost:
                     f"Operation {op} does not take these {len(args)} arguments.", field="args"
                 ) from None
             raise
-        took_ns = time.perf_counter_ns() - begin_ns
+        return value, time.perf_counter_ns() - begin_ns
+
+    def extras(self, op: str) -> dict[str, Any]:
+        """Return what must go along with the reply to the operation that was just run."""
         extras: dict[str, Any] = {}
         changed = self._rng_changed()
         if changed is not None:
             extras["rng"] = changed
-        if self._observed and op in ("reset", "step", "set", "call", "restore_state"):
+        if self._observed and op in _CHANGING:
             extras["observed"] = self._values()
-        return value, took_ns, extras
+        return extras
 
     def close(self) -> None:
         """Close the environment."""
@@ -167,16 +178,20 @@ class EnvironmentHost:
             return self.env.environment.state.model_dump()
         return {"episode_id": str(self._episode), "step_count": self._steps}
 
-    def _get(self, path: str) -> Any:
+    def _get(self, path: str) -> list[Any]:
         return attributes.describe(attributes.resolve(self._target, path))
 
     def _set(self, path: str, value: Any) -> None:
         attributes.assign(self._target, path, value)
 
     def _call(self, path: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return attributes.describe(attributes.resolve(self._target, path)(*args, **kwargs))
+        if not isinstance(args, list) or not isinstance(kwargs, dict):
+            raise errors.ProtocolError("Expected [path, list, map].", field="args")
+        return attributes.resolve(self._target, path)(*args, **kwargs)
 
     def _observe(self, paths: list[str]) -> None:
+        if not isinstance(paths, list):
+            raise errors.ProtocolError(f"Expected a list, got {paths!r:.40}.", field="paths")
         for path in paths:
             if path not in self.observables:
                 raise errors.ProtocolError(
@@ -224,42 +239,32 @@ class EnvironmentHost:
 
     def _rng_changed(self) -> dict[str, Any] | None:
         """Return the generator's state where the client does not know it yet."""
-        generator = self._base._np_random
-        if generator is None:
+        state = generator_state(self._base._np_random)
+        if state is None:
             return None
-        state = generator.bit_generator.state
-        if self._rng_known is not None and _same(state, self._rng_known):
+        if self._rng_known is not None and same_state(state, self._rng_known):
             return None
         self._rng_known = state
         return {"seed": self._base._np_random_seed, "state": state}
 
-    def _set_rng(self, rng: dict[str, Any]) -> None:
-        state = rng.get("state")
-        if not isinstance(state, dict) or not isinstance(state.get("bit_generator"), str):
-            raise errors.ProtocolError("Expected the state of a NumPy BitGenerator.", field="rng")
-        try:
-            generator = self._base._np_random
-            if (
-                generator is None
-                or type(generator.bit_generator).__name__ != state["bit_generator"]
-            ):
-                generator = np.random.Generator(getattr(np.random, state["bit_generator"])())
-                self._base.np_random = generator
-            generator.bit_generator.state = state
-        except (AttributeError, TypeError, ValueError, KeyError) as error:
-            raise errors.ProtocolError(f"Not a generator state: {error}.", field="rng") from error
-        self._rng_known = state
+    def _set_rng(self, rng: Any) -> None:
+        seed = rng.get("seed") if isinstance(rng, dict) else None
+        if not isinstance(rng, dict) or (seed is not None and type(seed) is not int):
+            raise errors.ProtocolError(
+                f"Expected a map of seed and state, got {rng!r:.80}.", field="rng"
+            )
+        generator = set_state(self._base._np_random, rng.get("state"))
+        if generator is not self._base._np_random:
+            self._base._np_random = generator
+        self._base._np_random_seed = seed
+        self._rng_known = None  # the client waits to hear that it arrived
 
 
-def _same(a: Any, b: Any) -> bool:
-    """Compare generator states, which hold arrays for some generators (MT19937 and Philox)."""
+def _sendable(value: Any) -> Any:
+    """Return a value of the metadata, as text where it cannot be sent."""
+    value = getattr(value, "value", value)
     try:
-        return bool(a == b)
-    except ValueError:
-        return a.keys() == b.keys() and all(_same_item(a[key], b[key]) for key in a)
-
-
-def _same_item(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
-        return isinstance(b, dict) and _same(a, b)
-    return np.array_equal(a, b)
+        encode_packet([value])
+    except errors.EncodeError:
+        return repr(value)
+    return value

@@ -32,5 +32,5 @@ class PinnedThread:
         while (work := self._work.get()) is not None:
             try:
                 work()
-            except Exception:
+            except BaseException:
                 _log.exception("Unexpected failure in a session")

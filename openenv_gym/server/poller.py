@@ -29,11 +29,11 @@ class Event(NamedTuple):
 class Poller(Protocol):
     """What the pool needs of the system."""
 
-    def add(self, fd: int, *, write: bool = False) -> None:
-        """Watch a descriptor for one event; `write` waits for room to write as well."""
+    def add(self, fd: int) -> None:
+        """Watch a descriptor for one event: something to read."""
 
-    def arm(self, fd: int, *, write: bool = False) -> None:
-        """Watch it for one more event."""
+    def arm(self, fd: int, *, read: bool = True, write: bool = False) -> None:
+        """Watch it for one more event: something to read, room to write, or either."""
 
     def remove(self, fd: int) -> None:
         """Forget a descriptor; call it before closing."""
@@ -43,6 +43,9 @@ class Poller(Protocol):
 
     def wake_all(self) -> None:
         """Make every present and future `wait` return None."""
+
+    def descriptors(self) -> list[int]:
+        """Return what the poller itself keeps open."""
 
     def close(self) -> None:
         """Free what the poller holds."""
@@ -63,11 +66,11 @@ class EpollPoller:
         self._wake_fd, self._wake_end = os.pipe()
         self._epoll.register(self._wake_fd, select.EPOLLIN)  # level-triggered: wakes one by one
 
-    def add(self, fd: int, *, write: bool = False) -> None:
-        self._epoll.register(fd, _epoll_mask(write))
+    def add(self, fd: int) -> None:
+        self._epoll.register(fd, _epoll_mask(read=True, write=False))
 
-    def arm(self, fd: int, *, write: bool = False) -> None:
-        self._epoll.modify(fd, _epoll_mask(write))
+    def arm(self, fd: int, *, read: bool = True, write: bool = False) -> None:
+        self._epoll.modify(fd, _epoll_mask(read, write))
 
     def remove(self, fd: int) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -82,14 +85,18 @@ class EpollPoller:
     def wake_all(self) -> None:
         os.write(self._wake_end, b"x")
 
+    def descriptors(self) -> list[int]:
+        return [self._epoll.fileno(), self._wake_fd, self._wake_end]
+
     def close(self) -> None:
         self._epoll.close()
         os.close(self._wake_fd)
         os.close(self._wake_end)
 
 
-def _epoll_mask(write: bool) -> int:
-    return select.EPOLLIN | select.EPOLLONESHOT | (select.EPOLLOUT if write else 0)
+def _epoll_mask(read: bool, write: bool) -> int:
+    wanted = (select.EPOLLIN if read else 0) | (select.EPOLLOUT if write else 0)
+    return wanted | select.EPOLLONESHOT
 
 
 class SelectorPoller:
@@ -105,11 +112,11 @@ class SelectorPoller:
         self._stopped = False
         self._selector.register(self._wake_fd, selectors.EVENT_READ)
 
-    def add(self, fd: int, *, write: bool = False) -> None:
-        self.arm(fd, write=write)
+    def add(self, fd: int) -> None:
+        self.arm(fd)
 
-    def arm(self, fd: int, *, write: bool = False) -> None:
-        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if write else 0)
+    def arm(self, fd: int, *, read: bool = True, write: bool = False) -> None:
+        mask = (selectors.EVENT_READ if read else 0) | (selectors.EVENT_WRITE if write else 0)
         with self._changing:
             self._armed[fd] = mask
         self._nudge()
@@ -145,6 +152,9 @@ class SelectorPoller:
     def wake_all(self) -> None:
         self._stopped = True
         self._nudge()
+
+    def descriptors(self) -> list[int]:
+        return [self._wake_fd, self._wake_end]
 
     def close(self) -> None:
         self._selector.close()

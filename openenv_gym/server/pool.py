@@ -34,6 +34,7 @@ _MAX_TICK_S = 0.04  # a monitor that keeps finding progress looks less often
 _LONG_S = 0.5  # steps count as long for this time after one was
 _LONG_STEP_S = 0.0001  # steps that take longer are worth another processor when work piles up
 _LOOK_S = 0.0005  # look this long for the next event before sleeping
+_MAX_BURST = 16  # leaders sent at once
 _IDLE_S = 5.0  # a thread for which there was no use for this long ends
 _HOUSEKEEPING_S = 0.5
 
@@ -80,9 +81,9 @@ class Pool:
         self._handlers[fd] = handler
         self.poller.add(fd)
 
-    def arm(self, fd: int, *, write: bool = False) -> None:
+    def arm(self, fd: int, *, read: bool = True, write: bool = False) -> None:
         """Ask for one more event of a descriptor."""
-        self.poller.arm(fd, write=write)
+        self.poller.arm(fd, read=read, write=write)
 
     def remove(self, fd: int) -> None:
         """Forget a descriptor; call it before closing."""
@@ -133,10 +134,11 @@ class Pool:
         self._spawn(work)
 
     def _run(self, work: Callable[[], None]) -> None:
+        """Run work, then what had to wait for a thread; nothing that it raises ends a thread."""
         while True:
             try:
                 work()
-            except Exception:
+            except BaseException:
                 _log.exception("Unexpected failure in a session")
             with self._lock:
                 if not self._deferred:
@@ -149,8 +151,8 @@ class Pool:
             target=self._serve, args=(first,), name="openenv-worker", daemon=True
         )
         with self._lock:
+            thread.start()
             self._threads.add(thread)
-        thread.start()
 
     def _serve(self, first: Callable[[], None] | None) -> None:
         if first is not None:
@@ -179,7 +181,7 @@ class Pool:
             if event is not None and handler is not None:
                 try:
                     handler(event)
-                except Exception:
+                except BaseException:
                     _log.exception("Unexpected failure while serving a connection")
 
     def _lead(self) -> bool:
@@ -218,6 +220,7 @@ class Pool:
         due_s = time.monotonic() + _HOUSEKEEPING_S
         turns = 0
         tick_s = _STUCK_S
+        wanted = 1
         while not self._stopping:
             if self._attention.wait(_HOUSEKEEPING_S):
                 time.sleep(tick_s)
@@ -232,13 +235,18 @@ class Pool:
                     if stuck:
                         self._long_until_s = time.perf_counter() + _LONG_S
                     missing = stuck or (behind and self._waiting + self._running < self._cores)
-                    if missing and self._parked:
-                        self._successor.notify()
-                    spawn = missing and not self._parked and len(self._threads) < self._max
+                    # Where one thread did not help, twice as many may.
+                    wanted = min(2 * wanted, _MAX_BURST) if stuck else 1
+                    called = min(wanted, self._parked) if missing else 0
+                    self._successor.notify(called)
+                    room = self._max - len(self._threads)
+                    spawned = min(wanted - called, room) if missing else 0
+                    if stuck:
+                        self._leaders = max(self._leaders, wanted)
                 tick_s = _STUCK_S if calm or missing else min(2 * tick_s, _MAX_TICK_S)
-                if spawn:
+                for _ in range(spawned):
                     self._spawn()
-                elif calm or stuck:
+                if calm or (stuck and not called and not spawned):
                     self._attention.clear()
             now_s = time.monotonic()
             if now_s >= due_s:

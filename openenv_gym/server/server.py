@@ -82,6 +82,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._listeners: list[socket.socket] = []
         self._paths: list[str] = []
+        self._next_warning_s = 0.0
         self._stop_fd, self._stop_end = os.pipe()
 
     # -- addresses ----------------------------------------------------------------------------
@@ -204,7 +205,9 @@ class Server:
         except OSError as error:
             if listener.fileno() < 0:
                 return
-            _log.warning("Cannot accept a connection: %s", error)
+            if time.monotonic() > self._next_warning_s:
+                self._next_warning_s = time.monotonic() + 10
+                _log.warning("Cannot accept connections: %s", error)
             time.sleep(0.05)  # out of descriptors: do not spin
         with contextlib.suppress(OSError, ValueError):
             self.pool.arm(listener.fileno())
@@ -273,6 +276,14 @@ class Server:
         self.pool.stop(timeout_s)
         os.close(self._stop_fd)
         os.close(self._stop_end)
+
+    def close_after_fork(self) -> None:
+        """In a child that the environment forked: do not keep what belongs to this server open."""
+        descriptors = {listener.fileno() for listener in self._listeners}
+        descriptors |= {connection.fileno() for connection in self._connections}
+        for descriptor in (*descriptors, *self.pool.poller.descriptors()):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has closed."""

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from openenv_gym import errors
-from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.protocol.codec import encode_packet, packet_size
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
 from openenv_gym.protocol.server_session import ServerSession, lost_session
@@ -26,6 +26,10 @@ _log = logging.getLogger(__name__)
 
 class Outlet(Protocol):
     """The connection on which a session is heard, as far as the session needs it."""
+
+    @property
+    def congested(self) -> bool:
+        """So much waits to be sent that no more should be produced."""
 
     def send_packet(self, parts: Sequence[bytes | memoryview]) -> None:
         """Send a message; never blocks and never raises."""
@@ -56,6 +60,7 @@ class Session:
     Args:
         limits: Of the server.
         host: The environment.
+        max_reply_bytes: Largest message that the client takes.
         ended: Called once, when the environment is closed.
         debug: Send tracebacks along.
         pinned: The only thread that touches the environment, where it asks for one.
@@ -67,6 +72,7 @@ class Session:
         host: EnvironmentHost,
         *,
         ended: Callable[[Session], None],
+        max_reply_bytes: int,
         debug: bool = False,
         pinned: PinnedThread | None = None,
     ) -> None:
@@ -75,6 +81,7 @@ class Session:
         self.last_used_s = time.monotonic()
         self._host: EnvironmentHost | None = host
         self._ended = ended
+        self._max_reply_bytes = max_reply_bytes
         self._debug = debug
         self._pinned = pinned
         self._lock = threading.Lock()
@@ -89,11 +96,11 @@ class Session:
     # -- connections --------------------------------------------------------------------------
 
     def attach(self, connection: Outlet, welcome: list[Any]) -> None:
-        """Be heard on a first connection, beginning with WELCOME."""
+        """Be heard on a first connection, beginning with WELCOME (an encoded packet)."""
         with self._lock:
             self._connection = connection
             self.state = SessionState.ATTACHED
-            connection.send_packet(encode_packet(welcome))
+            connection.send_packet(welcome)
 
     def resume(
         self, connection: Outlet, body: dict[str, Any], welcome: Callable[[Session], list[Any]]
@@ -154,15 +161,28 @@ class Session:
         with self._lock:
             if self._connection is not connection or self.state is SessionState.ENDED:
                 return None  # fenced: a newer connection speaks for this session
-            if not self.protocol.receive(request, time.perf_counter_ns()) or self._busy:
+            if not self.protocol.receive(request, time.perf_counter_ns()):
                 return None
-            self._busy = True
+            return self._begin()
+
+    def go_on(self) -> Callable[[], None] | None:
+        """Take up the requests that wait, now that the connection has room again."""
+        with self._lock:
+            return self._begin()
+
+    def _begin(self) -> Callable[[], None] | None:
+        """Return the work of running what waits, unless somebody is at it; with the lock held."""
+        if self._busy or not self.protocol.queue or self.state is SessionState.ENDED:
+            return None
+        if self._connection is not None and self._connection.congested:
+            return None  # it asks again when it has room
+        self._busy = True
         return self.run if self._pinned is None else self._run_pinned
 
     def acknowledge(self, ack: int) -> None:
         """Forget replies that the client has."""
         with self._lock:
-            self.protocol.replies.acknowledge(ack)
+            self.protocol.acknowledge(ack)
 
     def cancel(self, id_: int) -> None:
         """Withdraw a request that has not begun."""
@@ -170,11 +190,12 @@ class Session:
             self.protocol.cancel(id_)
 
     def run(self) -> None:
-        """Run what is queued, until nothing is."""
+        """Run what is queued, until nothing is, or the connection has no room for replies."""
         queue = self.protocol.queue
         while True:
             with self._lock:
-                if not queue or self.state is SessionState.ENDED:
+                congested = self._connection is not None and self._connection.congested
+                if not queue or congested or self.state is SessionState.ENDED:
                     self._busy = False
                     self.last_used_s = time.monotonic()
                     break
@@ -217,47 +238,70 @@ class Session:
             self._host = None
         try:
             host.close()
-        except Exception:
+        except BaseException:
             _log.exception("Session %s: close() of the environment failed", self.name)
         if connection is not None:
             connection.finish()
         self._ended(self)
 
     def _answer(self, request: Request, arrived_ns: int) -> list[Any]:
-        """Run one request and return its encoded reply."""
+        """Run one request and return its encoded reply: there is one, whatever happens."""
         begin_ns = time.perf_counter_ns()
-        options = request.options
+        options, host = request.options, self._host
+        extras: dict[str, Any] = {}
         try:
+            if host is None:
+                raise lost_session(self.name)
             if options:
                 _check_deadline(options, begin_ns - arrived_ns)
             if request.op == "cancelled":
                 raise errors.CancelledError("The request was cancelled before it ran.")
             if request.op == "close":
                 return encode_packet(Result(request.id, None, [0, 0], {}).to_wire())
-            if self._host is None:
-                raise lost_session(self.name)
-            value, took_ns, extras = self._host.execute(
-                request.op, request.args, options.get("rng") if options else None
-            )
-            timing = [begin_ns - arrived_ns, took_ns]
             try:
-                return encode_packet(Result(request.id, value, timing, extras).to_wire())
-            except errors.EncodeError as error:
-                raise TypeError(
-                    f"The environment returned something that cannot be sent: {error}"
-                ) from error
-        except Exception as error:
+                value, took_ns = host.execute(
+                    request.op, request.args, options.get("rng") if options else None
+                )
+            finally:
+                extras = host.extras(request.op)
+            timing = [begin_ns - arrived_ns, took_ns]
+            return self._encode(Result(request.id, value, timing, extras))
+        except BaseException as error:  # an environment may well call sys.exit()
             trace = traceback.format_exc() if self._debug else None
             wire = error_to_wire(error, traceback=trace)
             try:
-                return encode_packet(Failure(request.id, wire).to_wire())
-            except errors.EncodeError:  # data of an exception that cannot be carried
+                return self._encode(Failure(request.id, wire, extras))
+            except errors.OpenEnvGymError:  # facts of an exception that cannot be carried
                 return encode_packet(Failure(request.id, {**wire, "data": {}}).to_wire())
+
+    def _encode(self, reply: Result | Failure) -> list[Any]:
+        try:
+            parts = encode_packet(reply.to_wire(), names=_REPLY_NAMES)
+        except errors.EncodeError as error:
+            raise TypeError(
+                f"The environment returned something that cannot be sent: {error}"
+            ) from error
+        size_bytes = packet_size(parts)
+        if size_bytes > self._max_reply_bytes:
+            raise errors.FrameTooLargeError(
+                f"The reply has {size_bytes} bytes, the client takes {self._max_reply_bytes}.",
+                data={"size_bytes": size_bytes, "max_bytes": self._max_reply_bytes},
+            )
+        return parts
+
+
+_REPLY_NAMES = (None, None, "reply", None, None)
 
 
 def _check_deadline(options: dict[str, Any], waited_ns: int) -> None:
     deadline_s = options.get("deadline_s")
-    if deadline_s is not None and waited_ns > deadline_s * 1e9:
+    if deadline_s is None:
+        return
+    if type(deadline_s) not in (int, float):
+        raise errors.ProtocolError(
+            f"Expected a number of seconds, got {deadline_s!r:.40}.", field="deadline_s"
+        )
+    if waited_ns > deadline_s * 1e9:
         raise errors.DeadlineExceededError(
             f"The request waited {waited_ns / 1e9:.3f} s, its deadline was {deadline_s} s; "
             "it was not run."

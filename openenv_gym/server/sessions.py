@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -12,10 +13,12 @@ from typing import Any, NamedTuple, Protocol
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
+from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.limits import VERSION, Limits
 from openenv_gym.protocol.messages import Welcome, check_version
 from openenv_gym.protocol.server_session import lost_session
 from openenv_gym.server.application import Application
+from openenv_gym.server.host import EnvironmentHost
 from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.session import Outlet, Session
@@ -104,6 +107,9 @@ class Sessions:
                 session.resume(connection, resume, self._resumed)
                 return None
             case {"open": {"options": dict()} as opening}:
+                self._check_package(opening)
+                limit = body.get("max_frame_bytes")
+                opening["max_frame_bytes"] = limit if type(limit) is int else 1 << 62
                 return self._admit(connection, opening)
         raise errors.ProtocolError(
             "Expected HELLO with a map 'open' (with 'options') or 'resume' (with 'session')."
@@ -143,7 +149,25 @@ class Sessions:
         for pinned in self._pinned:
             pinned.stop()
 
+    def left(self, connection: object) -> None:
+        """Forget a client that waited for a place and has left."""
+        if self._waiting:
+            with self._lock:
+                kept = [one for one in self._waiting if one.connection is not connection]
+                self._waiting = deque(kept)
+
     # -- opening ------------------------------------------------------------------------------
+
+    def _check_package(self, opening: dict[str, Any]) -> None:
+        """Refuse a client that expects another environment than the one served here."""
+        expected = opening.get("package")
+        if expected is not None and expected != self._app.name:
+            raise errors.UnknownEnvironmentError(
+                f"This server serves {self._app.name!r}, not {expected!r}.",
+                field="package",
+                hint="Connect to a server of that environment, or take the id openenv/Remote-v0.",
+                data={"package": self._app.name},
+            )
 
     def _admit(self, connection: Entrant, opening: dict[str, Any]) -> Work | None:
         if self.draining:
@@ -171,35 +195,40 @@ class Sessions:
     def _open(
         self, connection: Entrant, opening: dict[str, Any], pinned: PinnedThread | None
     ) -> None:
+        """Make the environment and answer with WELCOME, or with what was wrong."""
+        host: EnvironmentHost | None = None
+        session: Session | None = None
         try:
             host = self._app.open(opening["options"])
-        except BaseException as error:
-            self._leave()
-            if self._debug and not isinstance(error, errors.OpenEnvGymError):
-                _log.warning("Cannot make the environment:\n%s", traceback.format_exc())
-            connection.refuse(error)
-            return
-        try:
-            described = host.describe()
-        except BaseException as error:
-            host.close()
-            self._leave()
-            connection.refuse(error)
-            return
-        session = Session(self._limits, host, ended=self._forget, debug=self._debug, pinned=pinned)
-        with self._lock:
-            self._by_name[session.name] = session
-        welcome = {
-            **self._welcome(session),
-            "environment": {
-                **described,
+            session = Session(
+                self._limits,
+                host,
+                ended=self._forget,
+                max_reply_bytes=opening["max_frame_bytes"],
+                debug=self._debug,
+                pinned=pinned,
+            )
+            environment = {
+                **host.describe(),
                 "package": self._app.name,
                 "version": self._app.version,
                 "schemas": host.schemas(),
-            },
-        }
+            }
+            body = {**self._welcome(session), "environment": environment}
+            packet = encode_packet(Welcome(body).to_wire())
+        except BaseException as error:  # an environment may well call sys.exit()
+            if self._debug and not isinstance(error, errors.OpenEnvGymError):
+                _log.warning("Cannot make the environment:\n%s", traceback.format_exc())
+            if host is not None:
+                with contextlib.suppress(BaseException):
+                    host.close()
+            self._leave()
+            connection.refuse(error)
+            return
+        with self._lock:
+            self._by_name[session.name] = session
         if connection.opened(session):
-            session.attach(connection, Welcome(welcome).to_wire())
+            session.attach(connection, packet)
         else:  # the client has left meanwhile, and nobody knows the token
             session.end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,7 +25,10 @@ def remote() -> Iterator[Remote]:
 
     def make(factory: Callable[..., gymnasium.Env[Any, Any]], **options: Any) -> RemoteEnv:
         timeout_s = options.pop("timeout_s", 30.0)
-        server = ThreadProvider().serve(create_app(factory))
+        observables = options.pop("observables", ())
+        server = ThreadProvider().serve(
+            dataclasses.replace(create_app(factory), observables=lambda _: observables)
+        )
         try:
             connection = Connection(server.address, options, timeout_s=timeout_s)
         except BaseException:

@@ -53,7 +53,7 @@ def test_lives_and_screens_ride_along_with_the_steps() -> None:
     env.reset(seed=1)
     for _ in range(5):
         env.step(1)
-    connection = env.unwrapped.connection
+    connection = env.unwrapped.openenv.connection
     before = connection.frames_sent
     for _ in range(50):
         env.step(1)
@@ -72,7 +72,7 @@ def test_what_nobody_reads_any_more_stops_riding_along() -> None:
     for _ in range(100):
         env.step(0)
     assert ale.lives() == 0  # a new reading drops the old one, which 100 steps did not use
-    assert list(env.unwrapped._observed._unread) == ["ale.lives"]
+    assert list(env.unwrapped.openenv.observed._unread) == ["ale.lives"]
     assert ale.getRAM().tolist() == ale.getRAM().tolist()
     env.close()
 

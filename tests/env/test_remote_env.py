@@ -5,9 +5,11 @@ from __future__ import annotations
 import _thread
 import asyncio
 import copy
+import gc
 import pickle
 import threading
 import time
+import weakref
 from typing import Any
 
 import gymnasium
@@ -17,7 +19,8 @@ import pytest
 import openenv_gym
 from openenv_gym import errors
 from openenv_gym.env import RemoteEnv
-from tests.support.worlds import BlockingEnv, CountingEnv, FailingEnv
+from openenv_gym.server.host import EnvironmentHost
+from tests.support.worlds import BlockingEnv, CountingEnv, FailingEnv, ThingsEnv
 
 
 def hosted(name: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
@@ -72,6 +75,97 @@ def test_a_generator_that_is_replaced_is_used_by_the_environment() -> None:
     remote.close()
 
 
+def test_a_replaced_generator_loses_its_seed_and_a_private_one_keeps_it() -> None:
+    local, remote = gymnasium.make("FrozenLake-v1"), hosted("FrozenLake-v1")
+    for env in (local, remote):
+        env.reset(seed=1)
+        env.unwrapped.np_random = np.random.default_rng(5)
+        env.step(1)
+        assert env.unwrapped.np_random_seed == -1
+        env.unwrapped._np_random_seed = 8
+        env.step(1)
+        assert env.unwrapped.np_random_seed == 8
+        env.unwrapped._np_random = np.random.default_rng(6)
+        env.step(1)
+        assert env.unwrapped.np_random_seed == 8
+    remote.unwrapped.np_random.random()
+    assert remote.unwrapped.openenv.request("get", ["np_random_seed"]) == [0, 8]
+    local.close()
+    remote.close()
+
+
+def test_a_draw_is_not_lost_with_a_request_that_cannot_be_sent(remote: Any) -> None:
+    env = remote(ThingsEnv)
+    env.reset(seed=1)
+    expected = np.random.default_rng(1)
+    assert env.np_random.random() == expected.random()
+    with pytest.raises(errors.InvalidActionError):
+        env.step(object())
+    assert env.step(0)[1] == expected.random()
+    assert env.np_random.random() == expected.random()
+
+
+def test_a_step_that_draws_and_then_raises_moves_the_mirror_too(remote: Any) -> None:
+    env = remote(ThingsEnv)
+    env.reset(seed=1)
+    expected = np.random.default_rng(1)
+    with pytest.raises(ValueError, match="after a draw"):
+        env.step(1)
+    expected.random()
+    assert env.np_random.random() == expected.random()
+    assert env.step(0)[1] == expected.random()
+
+
+def test_a_step_that_nobody_waited_for_moves_the_mirror_too(remote: Any) -> None:
+    env = remote(ThingsEnv, timeout_s=0.3)
+    env.reset(seed=1)
+    expected = np.random.default_rng(1)
+    with pytest.raises(TimeoutError):
+        env.step(2)
+    expected.random()
+    time.sleep(0.5)
+    assert env.unwrapped.count == 1
+    assert env.np_random.random() == expected.random()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"bit_generator": "seed"},
+        {"bit_generator": "Generator"},
+        {"bit_generator": "PCG64", "state": 5},
+        {"bit_generator": 5},
+        5,
+        {**np.random.MT19937(1).state, "state": {"key": np.zeros(624, np.uint32), "pos": 10**6}},
+        {**np.random.MT19937(1).state, "state": {"key": np.zeros(624, np.uint32), "pos": -9}},
+        {**np.random.Philox(1).state, "buffer_pos": -1000},
+    ],
+)
+def test_a_state_from_the_wire_can_only_be_a_state(state: Any) -> None:
+    host = EnvironmentHost(CountingEnv())
+    host.execute("reset", [3, None])
+    before = host.env.np_random.bit_generator.state
+    np.random.seed(4)
+    for rng in ({"seed": 1, "state": state}, {"seed": "x", "state": before}, state):
+        with pytest.raises(errors.ProtocolError) as caught:
+            host.execute("ping", [], rng)
+        assert caught.value.field == "rng"
+    assert np.random.random() == np.random.RandomState(4).random()
+    assert host.env.np_random.bit_generator.state == before
+    assert host.env.np_random_seed == 3
+
+
+@pytest.mark.parametrize("kind", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_every_generator_of_numpy_can_be_used(remote: Any, kind: str) -> None:
+    env = remote(ThingsEnv)
+    env.reset(seed=1)
+    env.np_random = np.random.Generator(getattr(np.random, kind)(7))
+    expected = np.random.Generator(getattr(np.random, kind)(7))
+    for _ in range(5):
+        assert env.step(0)[1] == expected.random()
+        assert env.np_random.random() == expected.random()
+
+
 # -- attributes -------------------------------------------------------------------------------
 
 
@@ -90,11 +184,114 @@ def test_attributes_are_read_set_and_called_on_the_server() -> None:
     env.close()
 
 
+def test_no_public_name_is_taken_from_the_environment() -> None:
+    extra = {name for name in set(dir(RemoteEnv)) - set(dir(gymnasium.Env)) if name[:1] != "_"}
+    assert extra == {"openenv", "timing"}
+    env, local = hosted("CartPole-v1"), gymnasium.make("CartPole-v1")
+    assert env.unwrapped.state is None
+    env.reset(seed=0)
+    local.reset(seed=0)
+    assert np.array_equal(env.unwrapped.state, local.unwrapped.state)
+    for one in (env, local):
+        one.unwrapped.state = np.array([0.1, 0.2, 0.01, 0.3])
+    assert (env.step(1)[0] == local.step(1)[0]).all()
+    for name in ("save_state", "connection", "restore_state"):
+        assert not hasattr(env.unwrapped, name)
+    assert env.unwrapped.openenv.state()["step_count"] == 1
+    for name in ("timing", "openenv"):
+        with pytest.raises(AttributeError):
+            setattr(env.unwrapped, name, 5)
+    for name in ("_rng", "_viewer", "_timings", "_observed", "_methods", "_connection"):
+        setattr(env.unwrapped, name, 5)
+        assert getattr(env.unwrapped, name) == 5
+    env.reset(seed=0)
+    env.step(1)
+    env.close()
+
+
+def test_what_the_environment_does_not_have_yet_reaches_it(remote: Any) -> None:
+    env = remote(ThingsEnv)
+    env.flag = 5
+    assert env.read_flag() == 5
+    env.helper = print  # cannot be sent, so that it is the client's own
+    assert env.helper is print
+    env.helper = 7
+    assert env.openenv.request("get", ["helper"]) == [0, 7]
+    with pytest.raises(TypeError):
+        env.flag = print
+    env.render_mode = "mine"
+    assert env.openenv.request("get", ["render_mode"]) == [0, None]
+
+
+def test_values_arrive_as_values_and_objects_never_as_anything_else(remote: Any) -> None:
+    env = remote(ThingsEnv)
+    assert env.ordered == {"a": 1} and env.default == {"a": [1]} and env.pair == (1, 2)
+    assert env.dollar == {"$ref": "method", "type": "x"}
+    assert env.get_dollar() == {"$ref": "method", "type": "x"}
+    assert env.thing.number == 3 and env.thing.double(4) == 8
+    with pytest.raises(TypeError, match="cannot be sent"):
+        env.get_thing()
+    env.get_dollar = 5
+    assert env.get_dollar == 5
+
+
+def test_an_observed_getter_is_never_older_than_the_environment() -> None:
+    env = gymnasium.make(
+        "openenv/Atari-v0", game="breakout", provider="thread", disable_env_checker=True
+    )
+    env.reset(seed=1)
+    assert env.unwrapped.ale.lives() == 5
+    env.step(1)
+    observed = env.unwrapped.openenv.observed
+    assert observed.values == {"ale.lives": 5}
+    with pytest.raises(errors.InvalidActionError):
+        env.step(99)
+    assert observed.values == {}
+    assert env.unwrapped.ale.lives() == 5
+    env.step(0)
+    assert observed.values == {"ale.lives": 5}
+    env.close()
+
+
+def test_an_observed_attribute_is_a_value(remote: Any) -> None:
+    env = remote(ThingsEnv, observables=("count", "read_flag"))
+    env.reset()
+    for count in range(5):
+        assert env.count == count
+        assert env.read_flag() is None
+        env.step(0)
+    before = env.openenv.connection.frames_sent
+    assert env.count == 5 and env.read_flag() is None
+    assert env.openenv.connection.frames_sent == before
+
+
+def test_a_closed_environment_has_no_attributes_left(remote: Any) -> None:
+    env = remote(ThingsEnv)
+    assert hasattr(env, "count")
+    env.close()
+    assert not hasattr(env, "count")
+    assert getattr(env, "count", None) is None
+
+
+def test_metadata_that_cannot_be_sent_is_text(remote: Any) -> None:
+    env = remote(ThingsEnv)
+    assert env.metadata["render_modes"] == []
+    assert env.metadata["thing"].startswith("<tests.support.worlds.Thing")
+
+
+@pytest.mark.parametrize(
+    ("op", "args"), [("observe", [[5]]), ("observe", [5]), ("call", ["reset", 5, {}])]
+)
+def test_arguments_of_the_wrong_form_are_the_callers_fault(op: str, args: list[Any]) -> None:
+    with pytest.raises(errors.ProtocolError):
+        EnvironmentHost(CountingEnv()).execute(op, args)
+
+
 def test_no_path_leads_to_the_interpreter(remote: Any) -> None:
     env = remote(CountingEnv)
     for path in ("__class__", "reset.__globals__", "step.__func__.__code__", "", "a b", "1x"):
         with pytest.raises(errors.ProtocolError, match="leading double underscores"):
-            env.connection.call("get", [path])
+            env.openenv.connection.call("get", [path])
 
 
 # -- bad input --------------------------------------------------------------------------------
@@ -181,6 +378,8 @@ def test_unknown_options_and_ids_name_themselves() -> None:
         hosted("CartPole-v1", bogus=1)  # what the local environment says
     with pytest.raises(errors.InvalidOptionError, match="NoSuch-v0"):
         hosted("Gymnasium-v0", env_id="NoSuch-v0")
+    with pytest.raises(errors.InvalidOptionError, match="Expected the id"):
+        hosted("Gymnasium-v0", env_id=5)
     with pytest.raises(errors.InvalidOptionError, match="env_id"):
         hosted("Gymnasium-v0")
     with pytest.raises(errors.InvalidOptionError, match="no provider 'moon'"):
@@ -266,6 +465,61 @@ def test_specs_pickles_and_copies_make_equal_environments() -> None:
     env.close()
 
 
+@pytest.mark.parametrize("provider", ["thread", "process"])
+def test_an_env_that_is_dropped_ends_at_once(provider: str) -> None:
+    env = gymnasium.make("openenv/CartPole-v1", provider=provider)
+    env.reset(seed=0)
+    env.step(0)
+    assert env.unwrapped.np_random.random() > 0
+    assert env.unwrapped.gravity == 9.8
+    session = env.unwrapped.openenv
+    dropped = weakref.ref(env.unwrapped)
+    gc.disable()
+    try:
+        del env
+        assert dropped() is None
+    finally:
+        gc.enable()
+    assert session.connection.closed
+
+
+def test_a_copy_of_an_episode_goes_on_where_it_is() -> None:
+    env = hosted("Echo-v0")
+    env.reset(seed=1)
+    env.step("one")
+    again = copy.deepcopy(env)
+    assert again.unwrapped.openenv.state() == env.unwrapped.openenv.state()
+    assert again.step("two")[0] == env.step("two")[0]
+    again.close()
+    env.close()
+    env = hosted("CartPole-v1")
+    env.reset()
+    with pytest.raises(TypeError, match="before the first reset"):
+        copy.deepcopy(env)
+    env.close()
+
+
+def test_a_hosted_id_brings_its_time_limit() -> None:
+    def steps(**kwargs: Any) -> tuple[int, int | None]:
+        env = hosted("Gymnasium-v0", env_id="MountainCar-v0", **kwargs)
+        env.reset(seed=0)
+        number = next((n for n in range(1, 300) if env.step(1)[3]), 0)
+        limit = env.spec.max_episode_steps
+        env.close()
+        return number, limit
+
+    assert steps() == (200, 200)
+    assert steps(max_episode_steps=5) == (5, 5)
+    assert steps(max_episode_steps=250, hosted_time_limit=False) == (250, 250)
+    assert steps(max_episode_steps=-1, hosted_time_limit=False) == (0, None)
+    env = hosted("Gymnasium-v0", env_id="MountainCar-v0")
+    for again in (gymnasium.make(env.spec), pickle.loads(pickle.dumps(env)), copy.deepcopy(env)):
+        wrappers = str(again)
+        again.close()
+        assert "TimeLimit" in wrappers
+    env.close()
+
+
 def test_time_limits_apply_once_and_can_be_lifted() -> None:
     env = hosted("MountainCar-v0")
     assert env.spec.max_episode_steps == 200
@@ -309,7 +563,7 @@ def test_human_mode_opens_a_window_here(monkeypatch: pytest.MonkeyPatch) -> None
     env.reset(seed=0)
     env.step(0)
     assert env.render() is None
-    assert env.unwrapped._viewer._window.get_size() == (600, 400)
+    assert env.unwrapped._openenv_viewer._window.get_size() == (600, 400)
     env.close()
 
 
@@ -325,9 +579,7 @@ def test_a_token_shows_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENENV_TOKEN", "s3cret-token")
     env = gymnasium.make("openenv/Remote-v0", **options)
     env.reset(seed=0)
-    shown = (
-        f"{env!r} {env.unwrapped!r} {env.spec} {env.spec.to_json()} {env.unwrapped.connection!r}"
-    )
+    shown = f"{env!r} {env.unwrapped!r} {env.spec} {env.spec.to_json()} {env.unwrapped.openenv.connection!r}"
     assert "s3cret" not in shown
     env.close()
     server.stop()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +18,10 @@ import pytest
 
 import openenv_gym  # noqa: F401  # registers the ids
 from openenv_gym import errors
+from openenv_gym.providers import ServerTarget
+from openenv_gym.providers.guardian import Guardian
+from openenv_gym.providers.process import ProcessProvider
+from openenv_gym.providers.thread import ThreadProvider
 
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +43,7 @@ def gone(pids: list[int], within_s: float = 10.0) -> bool:
 
 
 def server_pid(env: Any) -> int:
-    return int(str(env.unwrapped.connection.address).rpartition("[")[2].rstrip("]"))
+    return int(str(env.unwrapped.openenv.connection.address).rpartition("[")[2].rstrip("]"))
 
 
 def make(**kwargs: Any) -> Any:
@@ -51,13 +57,12 @@ def owner(body: str) -> tuple[subprocess.Popen[str], list[int]]:
         import gymnasium, openenv_gym
 
         def pid(env):
-            return str(env.unwrapped.connection.address).rpartition("[")[2].rstrip("]")
+            return str(env.unwrapped.openenv.connection.address).rpartition("[")[2].rstrip("]")
 
-        envs = [gymnasium.make("openenv/CartPole-v1", provider="process") for _ in range(2)]
-        for env in envs:
-            env.reset(seed=0)
+        env = gymnasium.make("openenv/CartPole-v1", provider="process")
+        env.reset(seed=0)
         guardian = openenv_gym.providers.guardian.guardian._process.pid
-        print(*map(pid, envs), guardian, flush=True)
+        print(pid(env), guardian, flush=True)
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script) + textwrap.dedent(body)],
@@ -69,20 +74,18 @@ def owner(body: str) -> tuple[subprocess.Popen[str], list[int]]:
     )
     assert process.stdout is not None
     pids = [int(word) for word in process.stdout.readline().split()]
-    assert len(pids) == 3, process.communicate()[1]
+    assert len(pids) == 2, process.communicate()[1]
     return process, pids
 
 
 @pytest.mark.parametrize(
     ("body", "signum"),
     [
-        pytest.param("time.sleep(60)", signal.SIGKILL, id="SIGKILL"),
         pytest.param("time.sleep(60)", signal.SIGINT, id="Ctrl-C"),
         pytest.param("time.sleep(60)", signal.SIGTERM, id="SIGTERM"),
-        pytest.param("raise SystemError('crash')", None, id="exception"),
         pytest.param("os._exit(3)", None, id="os._exit"),
         pytest.param("", None, id="end without close"),
-        pytest.param("del envs, env; time.sleep(0.2)", None, id="garbage"),
+        pytest.param("del env; time.sleep(0.2)", None, id="garbage"),
         pytest.param(
             # A forked child is left behind, holding every descriptor that it inherited.
             "os.fork() == 0 and (time.sleep(5), os._exit(0)); time.sleep(60)",
@@ -119,7 +122,7 @@ def test_a_server_that_holds_the_interpreter_is_killed_too(tmp_path: Path) -> No
         import gymnasium, openenv_gym
         env = gymnasium.make("openenv/Gymnasium-v0", env_id="stuck:Stuck-v0", provider="process")
         env.reset()
-        print(str(env.unwrapped.connection.address).rpartition("[")[2].rstrip("]"), flush=True)
+        print(str(env.unwrapped.openenv.connection.address).rpartition("[")[2].rstrip("]"), flush=True)
         env.step(0)
     """
     process = subprocess.Popen(
@@ -215,3 +218,227 @@ def test_module_form_ids_work_in_spawned_workers() -> None:
     assert (envs.step([0, 1])[0] == local.step([0, 1])[0]).all()
     envs.close()
     local.close()
+
+
+HELPERS = """
+import multiprocessing, os, pathlib, subprocess, sys, time
+import gymnasium
+
+class Helpers(gymnasium.Env):
+    action_space = observation_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, mark=None):
+        self.mark = mark
+
+    def reset(self, *, seed=None, options=None):
+        pids = []
+        if not self.mark:
+            fork = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+            fork.start()
+            command = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+            own = subprocess.Popen(command, start_new_session=True)
+            pids = [fork.pid, own.pid]
+        return 0, {"pids": pids}
+
+    def step(self, action):
+        return 0, 0.0, False, False, {}
+
+    def close(self):
+        if self.mark:
+            pathlib.Path(self.mark).write_text("closed")
+
+gymnasium.register("Helpers-v0", Helpers)
+"""
+
+
+@pytest.fixture
+def helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "helpers_world.py").write_text(HELPERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def make_helpers(**kwargs: Any) -> Any:
+    return gymnasium.make(
+        "openenv/Gymnasium-v0",
+        env_id="helpers_world:Helpers-v0",
+        provider="process",
+        disable_env_checker=True,
+        **kwargs,
+    )
+
+
+def test_what_the_environment_started_goes_with_the_server(helpers: Path) -> None:
+    env = make_helpers()
+    pids = list(env.reset()[1]["pids"])
+    assert all(map(alive, pids))
+    env.close()
+    assert gone(pids, 2.0)
+
+
+def test_a_killed_server_is_noticed_though_a_forked_helper_lives(helpers: Path) -> None:
+    env = make_helpers(timeout_s=20.0)
+    pids = list(env.reset()[1]["pids"])
+    os.kill(server_pid(env), signal.SIGKILL)
+    start_s = time.monotonic()
+    with pytest.raises(errors.ConnectionLostError, match="was killed by SIGKILL"):
+        env.step(0)
+    assert time.monotonic() - start_s < 10.0
+    env.close()
+    assert gone(pids, 2.0)
+
+
+def test_what_the_environment_started_goes_with_the_owner(helpers: Path) -> None:
+    script = f"""
+        import sys; sys.path.insert(0, {str(helpers)!r})
+        import gymnasium, openenv_gym
+        env = gymnasium.make(
+            "openenv/Gymnasium-v0", env_id="helpers_world:Helpers-v0", provider="process"
+        )
+        print(*env.reset()[1]["pids"], flush=True)
+        sys.stdin.read()
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout is not None
+        pids = [int(word) for word in process.stdout.readline().split()]
+        assert len(pids) == 2
+        process.kill()
+    assert gone(pids)
+
+
+def test_at_exit_environments_are_closed_though_finalizers_run_last(helpers: Path) -> None:
+    mark = helpers / "mark"
+    script = f"""
+        import sys, weakref; sys.path.insert(0, {str(helpers)!r})
+        class Early: pass
+        early = Early()
+        weakref.finalize(early, int)  # registers weakref's atexit before ours
+        import gymnasium, openenv_gym
+        env = gymnasium.make(
+            "openenv/Gymnasium-v0",
+            env_id="helpers_world:Helpers-v0", mark={str(mark)!r}, provider="process",
+        )
+        env.reset()
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ResourceWarning" not in done.stderr
+    assert mark.read_text() == "closed"
+
+
+def test_the_working_directory_shadows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("random", "json", "gymnasium"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.chdir(tmp_path)
+    env = make()
+    env.reset(seed=0)
+    env.close()
+
+
+def test_modules_of_an_interactive_owner_are_found(
+    helpers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", ["", *(e for e in sys.path if e != str(helpers))])
+    monkeypatch.chdir(helpers)
+    env = make_helpers(mark=str(helpers / "mark"))
+    env.reset()
+    env.close()
+
+
+def test_an_owner_without_standard_streams() -> None:
+    read_end, write_end = os.pipe()
+    script = f"""
+        import os
+        for fd in (0, 1, 2):
+            os.close(fd)
+        import gymnasium, openenv_gym
+        env = gymnasium.make("openenv/CartPole-v1", provider="process")
+        env.reset(seed=0)
+        env.step(0)
+        env.close()
+        os.write({write_end}, b"done")
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], pass_fds=[write_end], cwd=ROOT
+    ) as process:
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as reader:
+            assert reader.read() == b"done"
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("provider", [ProcessProvider(), ThreadProvider()], ids=lambda p: p.name)
+@pytest.mark.parametrize("left", range(0, 12, 2))
+def test_without_descriptors_it_cannot_start(provider: Any, left: int) -> None:
+    guardian = Guardian()  # fresh, so that it has to be started as well
+    if provider.name == "process":
+        import openenv_gym.providers.process as module
+
+        module.guardian, kept = guardian, module.guardian
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.open(os.devnull, os.O_RDONLY)
+    os.close(probe)
+    server = None
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (probe + left, hard))
+        try:
+            server = provider.start(ServerTarget("gymnasium"))
+        except errors.ServerStartError as error:
+            assert "Too many open files" in str(error)
+        else:
+            assert left > 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if server is not None:
+            server.stop()
+        if provider.name == "process":
+            module.guardian = kept
+            guardian._drop()
+
+
+def test_the_guardian_forgets_while_garbage_is_collected_in_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guardian = Guardian()
+    start = subprocess.Popen
+
+    def collecting(*args: Any, **kwargs: Any) -> Any:
+        gc.collect()
+        guardian.forget("container:old")  # as a finalizer does
+        return start(*args, **kwargs)
+
+    monkeypatch.setattr(subprocess, "Popen", collecting)
+    guardian._watched.add("container:old")
+    guardian.watch(f"process:{os.getpid()}:none")
+    assert guardian._watched == {f"process:{os.getpid()}:none"}
+    guardian.forget(f"process:{os.getpid()}:none")
+    guardian._drop()
+
+
+def test_a_server_stopped_while_it_stops() -> None:
+    server: Any = ProcessProvider().start(ServerTarget("gymnasium"))
+    wait = server._process.wait
+
+    def collecting(timeout: float) -> int:
+        server.stop()
+        return int(wait(timeout))
+
+    server._process.wait = collecting
+    server.stop()
+    assert gone([server.pid], 0.0)
+    server.stop()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -89,3 +90,57 @@ class FailingEnv(CountingEnv):
 
 class UnheardOfError(Exception):
     """A class that no client knows."""
+
+
+class Thing:
+    """An object that no codec carries."""
+
+    number = 3
+
+    def double(self, value: int) -> int:
+        return 2 * value
+
+
+class Pair(NamedTuple):
+    """A tuple with names."""
+
+    a: int
+    b: int
+
+
+class ThingsEnv(gymnasium.Env[Any, Any]):
+    """Has attributes of all kinds; draws once for each step, action 1 then raises, 2 is slow."""
+
+    metadata = {"render_modes": [], "thing": Thing()}
+    action_space = spaces.Discrete(10)
+    observation_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ordered = collections.OrderedDict(a=1)
+        self.default = collections.defaultdict(list, a=[1])
+        self.pair = Pair(1, 2)
+        self.dollar = {"$ref": "method", "type": "x"}
+        self.thing = Thing()
+
+    def read_flag(self) -> Any:
+        return getattr(self, "flag", None)
+
+    def get_thing(self) -> Thing:
+        return self.thing
+
+    def get_dollar(self) -> Any:
+        return self.dollar
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: Any) -> Any:
+        drawn = self.np_random.random()
+        self.count += 1
+        if action == 1:
+            raise ValueError("after a draw")
+        if action == 2:
+            time.sleep(0.5)
+        return 0, drawn, False, False, {}

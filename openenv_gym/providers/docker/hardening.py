@@ -67,9 +67,7 @@ def container_options(limits: ContainerLimits, mount: str) -> dict[str, Any]:
     return {
         "network_mode": "none",
         "read_only": True,
-        "mounts": [
-            Mount(MOUNT_POINT, mount, type="bind", read_only=True, propagation="rprivate")
-        ],
+        "mounts": [Mount(MOUNT_POINT, mount, type="bind", read_only=True, propagation="rprivate")],
         "tmpfs": {
             "/tmp": f"rw,nosuid,nodev,noexec,size={limits.tmp_bytes},nr_inodes=4096,mode=1777"
         },

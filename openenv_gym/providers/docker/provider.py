@@ -47,7 +47,9 @@ def connect_daemon() -> Any:
     except Exception as error:
         hint = "Start the Docker daemon, or set DOCKER_HOST."
         if "Permission denied" in str(error):
-            hint = "Your user may not use the daemon: join the group docker, or use rootless Docker."
+            hint = (
+                "Your user may not use the daemon: join the group docker, or use rootless Docker."
+            )
         raise errors.ProviderError(f"No Docker daemon can be used: {error}.", hint=hint) from error
     return client
 
@@ -125,7 +127,9 @@ class DockerServer:
         if self._container is None:
             return ""
         with contextlib.suppress(Exception):
-            return bytes(self._container.logs(tail=_LOG_TAIL_LINES)).decode(errors="replace").strip()
+            return (
+                bytes(self._container.logs(tail=_LOG_TAIL_LINES)).decode(errors="replace").strip()
+            )
         return ""
 
     def stop(self) -> None:

@@ -1,0 +1,122 @@
+"""The command line of a server: what it takes, what it says, what it leaves alone."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv_gym import errors
+from openenv_gym.server import __main__ as command
+from openenv_gym.server import create_app, load_app
+from tests.support.worlds import CountingEnv
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--port", "99999"], "--port: expected an integer from 0 to 65535, not '99999'"),
+        (["--port", "-1"], "--port: expected an integer from 0"),
+        (["--port", "http"], "--port: expected an integer from 0"),
+        (["--capacity", "0"], "--capacity: expected an integer of at least 1, not '0'"),
+        (["--capacity", "-5"], "--capacity: expected"),
+        (["--max-threads", "0"], "--max-threads: expected"),
+        (["--max-waiting", "-1"], "--max-waiting: expected"),
+        (["--max-frame-bytes", "10"], "--max-frame-bytes: expected an integer of at least"),
+        (["--resume-grace-s", "nan"], "--resume-grace-s: expected a number of seconds"),
+        (["--resume-grace-s", "-1"], "--resume-grace-s: expected a number of seconds"),
+        (["--idle-timeout-s", "soon"], "--idle-timeout-s: expected a number of seconds"),
+        (["--uds", "/tmp/" + "x" * 200], "--uds: expected a path of 1 to 10"),
+        (["--uds", ""], "--uds: expected a path of 1 to 10"),
+    ],
+)
+def test_wrong_arguments_are_told(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(["gymnasium", *(f"{arguments[0]}={arguments[1]}",)])
+    assert caught.value.code == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [None, b"", b" \n", b"\x00\xff", b"one\ntwo", b"caf\xc3\xa9"])
+def test_a_token_file_without_a_token_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(errors.InvalidOptionError, match=r"token file .*token"):
+        command._read_token(path)
+
+
+def test_a_token_file_with_a_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    assert command._read_token(tmp_path / "token") == "s3cret"
+
+
+@pytest.mark.parametrize("target", ["os:path", "os:sep", "os:nope", ":x", ".a:b"])
+def test_what_makes_no_environments_is_unknown(target: str) -> None:
+    with pytest.raises(errors.UnknownEnvironmentError):
+        load_app(target)
+
+
+def test_schemas_are_empty_where_options_are_needed() -> None:
+    def factory(level: int) -> Any:
+        return CountingEnv()
+
+    assert create_app(factory).schemas() == {"action": {}, "observation": {}, "state": {}}
+
+
+class Served(Exception):
+    pass
+
+
+def test_debug_does_not_log_the_heads_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    def serve(options: Any) -> int:
+        raise Served
+
+    monkeypatch.setattr(command, "_serve", serve)
+    monkeypatch.setattr(logging, "basicConfig", lambda **kwargs: None)
+    logger = logging.getLogger("websockets")
+    monkeypatch.setattr(logging.getLogger(), "level", logging.DEBUG)
+    monkeypatch.setattr(logger, "level", logging.NOTSET)
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+    with pytest.raises(Served):
+        command.main(["gymnasium", "--debug"])
+    assert not logging.getLogger("websockets.server").isEnabledFor(logging.DEBUG)
+
+
+def test_the_limit_of_open_files_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        pytest.skip("no limit of open files here")
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1), hard))
+        command._raise_descriptor_limit(hard)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "too few" in caplog.text
+
+
+def test_an_address_of_version_6_is_shown_in_brackets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Server(command.Server):
+        def listen_tcp(self, host: str, port: int) -> tuple[str, int]:
+            return host, 8123
+
+        def start(self) -> None:
+            self.stop()
+            raise errors.TransportError("enough")
+
+    monkeypatch.setattr(command, "Server", Server)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(command.gc, "freeze", lambda: None)
+    monkeypatch.setattr(command.os, "register_at_fork", lambda **_: None)
+    monkeypatch.setattr(command, "_raise_descriptor_limit", lambda _: None)
+    monkeypatch.setattr(logging, "basicConfig", lambda **kwargs: None)
+    assert command.main(["gymnasium", "--host", "::1", "--port", "0"]) == 1
+    assert "http://[::1]:8123" in capsys.readouterr().out
