@@ -383,7 +383,7 @@ def _seconds(name: str, value: Any, *, zero: bool = False) -> float:
     Raises:
         InvalidOptionError: It is none.
     """
-    number = isinstance(value, numbers.Real) and type(value) is not bool
+    number = not isinstance(value, bool) and isinstance(value, numbers.Real)
     if number and (0 < value <= _MAX_S or (zero and value == 0)):  # false for nan
         return float(value)
     raise errors.InvalidOptionError(

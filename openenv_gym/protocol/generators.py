@@ -35,8 +35,7 @@ def generator_state(generator: Any) -> dict[str, Any] | None:
     bits = generator.bit_generator
     if type(bits) is not _KINDS.get(type(bits).__name__):
         return None
-    state: dict[str, Any] = bits.state
-    return state
+    return dict(bits.state)
 
 
 def make_generator(state: Any) -> np.random.Generator:

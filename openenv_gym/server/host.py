@@ -184,7 +184,7 @@ class EnvironmentHost:
     def _set(self, path: str, value: Any) -> None:
         attributes.assign(self._target, path, value)
 
-    def _call(self, path: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _call(self, path: str, args: Any, kwargs: Any) -> Any:
         if not isinstance(args, list) or not isinstance(kwargs, dict):
             raise errors.ProtocolError("Expected [path, list, map].", field="args")
         return attributes.resolve(self._target, path)(*args, **kwargs)

@@ -220,6 +220,7 @@ class Server:
         except OSError:
             data, descriptors = b"", []
         for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
             self.adopt(socket.socket(fileno=descriptor), "channel")
         if not data:
             _log.info("The owner is gone")
@@ -281,9 +282,13 @@ class Server:
         """In a child that the environment forked: do not keep what belongs to this server open."""
         descriptors = {listener.fileno() for listener in self._listeners}
         descriptors |= {connection.fileno() for connection in self._connections}
+        nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (*descriptors, *self.pool.poller.descriptors()):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+            if descriptor >= 0:
+                # Replaced and not closed: the objects in this child still hold the numbers.
+                with contextlib.suppress(OSError):
+                    os.dup2(nothing, descriptor, inheritable=False)
+        os.close(nothing)
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has closed."""
