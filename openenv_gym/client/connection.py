@@ -52,6 +52,7 @@ class Connection:
     Args:
         address: Where the server is.
         options: What the environment is made with.
+        package: Environment package that the server must serve; None for any.
         token: Credential for the server.
         wait_s: How long to wait for a free place.
         timeout_s: Limit of each request, and of opening the session.
@@ -74,6 +75,7 @@ class Connection:
         address: Address,
         options: dict[str, Any],
         *,
+        package: str | None = None,
         token: str | None = None,
         wait_s: float = 0.0,
         timeout_s: float = 120.0,
@@ -97,9 +99,10 @@ class Connection:
         # A signal handler may come back here in the thread that is in a request: `_busy` tells.
         self._lock = threading.RLock()
         self._busy = False
-        self._session = ClientSession(
-            _AGENT, {"options": options, "wait_s": wait_s}, max_frame_bytes=max_frame_bytes
-        )
+        opening: dict[str, Any] = {"options": options, "wait_s": wait_s}
+        if package is not None:
+            opening["package"] = package
+        self._session = ClientSession(_AGENT, opening, max_frame_bytes=max_frame_bytes)
         self._transport: Transport | None = None
         self._connect(self._timeout_s + wait_s, self._connect_timeout_s)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,14 @@ _MT19937_WORDS = 624
 _PHILOX_WORDS = 4
 
 
-def generator_state(generator: Any) -> dict[str, Any] | None:
+def generator_state(generator: Any) -> Mapping[str, Any] | None:
     """Return a generator's state; None where it is none that can travel."""
     if not isinstance(generator, np.random.Generator):
         return None
     bits = generator.bit_generator
     if type(bits) is not _KINDS.get(type(bits).__name__):
         return None
-    return dict(bits.state)
+    return bits.state
 
 
 def make_generator(state: Any) -> np.random.Generator:
@@ -62,7 +63,7 @@ def make_generator(state: Any) -> np.random.Generator:
     return generator
 
 
-def set_state(generator: np.random.Generator | None, state: dict[str, Any]) -> np.random.Generator:
+def set_state(generator: np.random.Generator | None, state: Any) -> np.random.Generator:
     """Bring a generator to a state that was received, or make one where it is of another kind.
 
     Raises:

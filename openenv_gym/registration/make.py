@@ -107,7 +107,8 @@ def _make_remote(
     if base_url is None and provider is None:
         base_url = os.environ.get("OPENENV_BASE_URL")
     if base_url is not None:
-        connection, release = _connect(base_url, options, timeout_s, wait_s), _nothing
+        connection = _connect(entry, base_url, options, timeout_s, wait_s)
+        release = _nothing
     else:
         connection, release = _start(entry, provider, options, timeout_s, wait_s)
     try:
@@ -118,12 +119,19 @@ def _make_remote(
         raise
 
 
-def _connect(base_url: str, options: dict[str, Any], timeout_s: float, wait_s: float) -> Any:
+def _connect(
+    entry: CatalogueEntry,
+    base_url: str,
+    options: dict[str, Any],
+    timeout_s: float,
+    wait_s: float,
+) -> Any:
     from openenv_gym.client import Connection, parse_base_url
 
     return Connection(
         parse_base_url(base_url),
         options,
+        package=entry.package,
         token=os.environ.get("OPENENV_TOKEN"),
         timeout_s=timeout_s,
         wait_s=wait_s,
