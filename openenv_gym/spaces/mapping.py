@@ -23,9 +23,9 @@ from pydantic import AliasChoices, BaseModel, RootModel, ValidationError
 
 from openenv_gym.errors import InvalidActionError, SpaceError
 from openenv_gym.models import Action, Observation
+from openenv_gym.spaces.actions import check_keys
 from openenv_gym.spaces.compat import make_dict
 from openenv_gym.spaces.rules import RULES, Field, Mapped
-from openenv_gym.spaces.samples import check_keys
 
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from openenv_gym.errors import SpaceError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_T = TypeVar("_T")
 
 __all__ = ["Budget", "Fields", "dtype_name", "pack_array"]
 
@@ -138,23 +140,20 @@ class Fields:
 
     def text(self, key: str) -> str:
         """Return a string."""
-        value = self.get(key)
-        if type(value) is not str:
-            self.fail(key, f"is {_kind(value)}, expected a string")
-        return value
+        return self._exactly(key, str, "a string")
 
     def flag(self, key: str) -> bool:
         """Return a boolean."""
-        value = self.get(key)
-        if type(value) is not bool:
-            self.fail(key, f"is {_kind(value)}, expected a boolean")
-        return value
+        return self._exactly(key, bool, "a boolean")
 
     def integer(self, key: str) -> int:
         """Return an integer."""
+        return self._exactly(key, int, "an integer")
+
+    def _exactly(self, key: str, kind: type[_T], expected: str) -> _T:
         value = self.get(key)
-        if type(value) is not int:
-            self.fail(key, f"is {_kind(value)}, expected an integer")
+        if type(value) is not kind:
+            self.fail(key, f"is {_kind(value)}, expected {expected}")
         return value
 
     def items(self, key: str) -> list[Any]:

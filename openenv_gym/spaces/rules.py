@@ -9,13 +9,11 @@ mapped; the functions do the rest on every step.
 from __future__ import annotations
 
 import enum
-import math
 import string
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NewType, Protocol, TypeGuard, get_args, get_origin
 
-import annotated_types
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -24,10 +22,11 @@ from pydantic import BaseModel
 from openenv_gym.errors import SpaceError
 from openenv_gym.models.fields import Array
 from openenv_gym.spaces.compat import make_box
-from openenv_gym.spaces.samples import box_reader, discrete_reader, sample_reader, scalar_reader
+from openenv_gym.spaces.constraints import Limits
+from openenv_gym.spaces.readers import box_reader, discrete_reader, sample_reader, scalar_reader
 
 
-__all__ = ["RULES", "Field", "Limits", "MapModel", "Mapped", "Rule"]
+__all__ = ["RULES", "Field", "MapModel", "Mapped", "Rule"]
 
 _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
@@ -104,88 +103,6 @@ class Rule(Protocol):
         Raises:
             SpaceError: It is of this rule's kind, but no space can hold it.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a field's constraints say, whichever of Pydantic's ways they were given in.
-
-    Attributes:
-        low: Greatest lower bound, inclusive unless `open_low`; None without one.
-        high: Least upper bound, likewise.
-        open_low: `low` itself is not allowed.
-        open_high: `high` itself is not allowed.
-        min_length: Smallest length.
-        max_length: Greatest length, None without one.
-    """
-
-    low: Any = None
-    high: Any = None
-    open_low: bool = False
-    open_high: bool = False
-    min_length: int = 0
-    max_length: int | None = None
-
-    @classmethod
-    def of(cls, metadata: tuple[Any, ...]) -> Limits:
-        """Collect the constraints among a field's metadata; the strictest of a kind counts."""
-        lows: list[tuple[Any, bool]] = []
-        highs: list[tuple[Any, bool]] = []
-        shortest, longest = [0], []
-        for item in _expand(metadata):
-            if isinstance(item, annotated_types.Ge):
-                lows.append((item.ge, False))
-            elif isinstance(item, annotated_types.Gt):
-                lows.append((item.gt, True))
-            elif isinstance(item, annotated_types.Le):
-                highs.append((item.le, False))
-            elif isinstance(item, annotated_types.Lt):
-                highs.append((item.lt, True))
-            elif isinstance(item, annotated_types.MinLen):
-                shortest.append(item.min_length)
-            elif isinstance(item, annotated_types.MaxLen):
-                longest.append(item.max_length)
-        # At equal bounds the open one is stricter: True sorts after False, hence `not` for highs.
-        low, open_low = max(lows, default=(None, False))
-        high, closed_high = min(((h, not is_open) for h, is_open in highs), default=(None, True))
-        return cls(
-            None if low == -math.inf else low,
-            None if high == math.inf else high,
-            open_low,
-            not closed_high,
-            max(shortest),
-            min(longest, default=None),
-        )
-
-    def of_integers(self) -> tuple[int | None, int | None]:
-        """Return the least and the greatest integer allowed, None where there is none."""
-        low = high = None
-        if self.low is not None:
-            low = int(self.low) + self.open_low
-        if self.high is not None:
-            high = int(self.high) - self.open_high
-        return low, high
-
-    def of_floats(self) -> tuple[float, float]:
-        """Return the least and the greatest float64 allowed, infinite where there is none."""
-        low = -math.inf if self.low is None else float(self.low)
-        high = math.inf if self.high is None else float(self.high)
-        # A Box holds its bounds; an open one ends at the next number.
-        if self.open_low:
-            low = math.nextafter(low, math.inf)
-        if self.open_high:
-            high = math.nextafter(high, -math.inf)
-        return low, high
-
-
-def _expand(metadata: tuple[Any, ...]) -> list[Any]:
-    found: list[Any] = []
-    for item in metadata:
-        if isinstance(item, annotated_types.GroupedMetadata):
-            found.extend(_expand(tuple(item)))
-        else:
-            found.append(item)
-    return found
 
 
 def _is_enum(kind: Any) -> TypeGuard[type[enum.Enum]]:

@@ -181,7 +181,11 @@ def test_a_reply_beyond_the_clients_limit_is_an_error_of_that_request(site: Site
     client = site.client()
     client.send(
         0,
-        {"version": [1, 0], "max_frame_bytes": 50_000, "open": {"options": {"payload_bytes": 80_000}}},
+        {
+            "version": [1, 0],
+            "max_frame_bytes": 50_000,
+            "open": {"options": {"payload_bytes": 80_000}},
+        },
     )
     assert client.receive()[0] == 16
     client.send(1, 1, 0, "reset", [None, None])

@@ -124,3 +124,6 @@ SPACES = {
 
 if Version(gymnasium.__version__) >= Version("1.4"):
     SPACES["graph of anything"] = gs.Graph(gs.MultiBinary(2), gs.Text(2))
+
+UNSAMPLED = {"box uint64 each", "box int64 near limits"}
+"""Spaces that Gymnasium makes but cannot sample: its Box takes differences that overflow."""

@@ -1,3 +1,5 @@
+"""Actions that lie in their space or not, and what the error says."""
+
 from __future__ import annotations
 
 import warnings
@@ -10,14 +12,7 @@ from gymnasium import spaces as gs
 from hypothesis import given, settings
 
 from openenv_gym.errors import InvalidActionError
-from openenv_gym.spaces import check_action
-from openenv_gym.spaces.samples import (
-    box_reader,
-    discrete_reader,
-    find_problem,
-    sample_reader,
-    scalar_reader,
-)
+from openenv_gym.spaces.actions import check_action, check_hosted_action
 
 from .strategies import seeds, spaces
 
@@ -34,8 +29,8 @@ GOOD = {"a": (np.int64(1), np.zeros(2, np.float32)), "b": np.zeros(2, np.int8)}
 def test_what_a_space_samples_lies_in_it(space: gymnasium.Space[Any], seed: int) -> None:
     space.seed(seed)
     sample = space.sample()
-    assert find_problem(space, sample, "sample") is None
-    assert sample_reader(space, "sample")(sample) is sample or isinstance(space, gs.Box)
+    check_action(space, sample)
+    check_hosted_action(space, sample)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +81,8 @@ def test_actions_in_the_space_are_taken_silently(space: Any, action: Any) -> Non
         (BOX, {}, "action", "expected dtype float32"),
         (gs.Box(0, 9, (), np.int64), 0.5, "action", "0.5 is not an integer"),
         (gs.Box(0, 9, (), np.int64), np.float64(1), "action", "expected dtype int64"),
-        (gs.Text(3), "abcd", "action", "which is not in Text"),
+        (gs.Text(3), "abcd", "action", "has 4 characters, expected 1 to 3"),
+        (gs.Text(3), 5, "action", "is 5, expected a string"),
         (gs.MultiBinary(2), np.array([0, 2], np.int8), "action", "which is not in MultiBinary"),
         (gs.MultiDiscrete([2, 2]), None, "action", "which is not in MultiDiscrete"),
         (gs.Sequence(gs.Discrete(2)), [0, 1], "action", "expected a tuple"),
@@ -122,71 +118,52 @@ def test_long_values_are_cut_short_in_errors() -> None:
     assert len(str(caught.value)) < 600
 
 
-def test_discrete_reader_gives_integers() -> None:
-    read = discrete_reader(gs.Discrete(3, start=-1), "x")
-    for sample in (-1, np.int64(-1), np.int8(-1), np.array(-1)):
-        assert type(read(sample)) is int and read(sample) == -1
-    with pytest.raises(InvalidActionError):
-        read(2)
+# -- actions for a hosted environment ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "space",
+    "action",
     [
-        gs.Box(0, 255, (2,), np.uint8),
-        gs.Box(np.zeros(2, np.int8), np.ones(2, np.int8), dtype=np.bool_),
-        gs.Box(-1, 1, (2,), np.float16),
+        np.array([5, -5], np.float32),
+        np.array([0.5, 0.5], np.float64),
+        np.array([np.nan, np.inf]),
+        np.array([1, 2]),
+        np.array([True, False]),
+        [0.5, 2],
+        (3, 4),
     ],
+    ids=repr,
 )
-def test_box_reader_takes_arrays_uncopied(space: gs.Box) -> None:
-    array = np.ones(2, space.dtype)
-    assert box_reader(space, "x")(array) is array
-
-
-def test_box_reader_converts_what_fits_without_loss() -> None:
-    read = box_reader(gs.Box(0, 1000, (2,), np.int64), "x")
-    for sample in (np.array([1, 2], np.uint8), [1, 2], (1.0, 2.0)):
-        array = read(sample)
-        assert array.dtype == np.int64 and array.tolist() == [1, 2]
-
-
-def test_box_reader_checks_bounds_that_the_dtype_does_not_imply() -> None:
-    with pytest.raises(InvalidActionError, match=r"holds 255 at \[0\]"):
-        box_reader(gs.Box(0, 254, (1,), np.uint8), "x")(np.array([255], np.uint8))
-    fixed = gs.Box(np.ones(1, np.int8), np.ones(1, np.int8), dtype=np.bool_)
-    with pytest.raises(InvalidActionError, match=r"holds False at \[0\]"):
-        box_reader(fixed, "x")(np.array([False]))
-
-
-@pytest.mark.parametrize("sample", [0.5, np.float64(0.5), np.array(0.5), np.float32(0.5)])
-def test_scalar_reader_gives_python_scalars(sample: Any) -> None:
-    read = scalar_reader(gs.Box(0, 1, (), np.float64), "x")
-    assert type(read(sample)) is float and read(sample) == 0.5
-
-
-@pytest.mark.parametrize("sample", [1.5, np.float64(-1), np.array(np.nan), float("nan"), "x", True])
-def test_scalar_reader_refuses_what_lies_outside(sample: Any) -> None:
-    with pytest.raises(InvalidActionError, match=r"^x "):
-        scalar_reader(gs.Box(0, 1, (), np.float64), "x")(sample)
-
-
-def test_scalar_reader_gives_what_the_dtype_holds() -> None:
-    read = scalar_reader(gs.Box(0, 1, (), np.float32), "x")
-    assert read(0.1) == np.float32(0.1).item() != 0.1
+def test_a_hosted_box_takes_what_an_environment_may_clip_or_convert(action: Any) -> None:
+    check_hosted_action(BOX, action)
+    check_hosted_action(gs.Dict({"a": gs.Tuple([BOX])}), {"a": (action,)})
+    check_hosted_action(gs.Dict({"a": gs.Tuple([BOX])}), {"a": [action]})
+    check_hosted_action(gs.OneOf([BOX]), (0, action))
+    check_hosted_action(gs.Sequence(BOX), (action,))
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("space", "action", "field", "words"),
     [
-        ("", "has 0 characters, expected 1 to 3"),
-        ("abab", "has 4 characters, expected 1 to 3"),
-        ("abc", "holds the character 'c'"),
-        (5, "expected a string"),
-        (None, "expected a string"),
+        (BOX, np.zeros(3), "action", r"has shape \(3,\), expected \(2,\)"),
+        (BOX, 0.5, "action", r"has shape \(\), expected \(2,\)"),
+        (BOX, [[0], [0, 1]], "action", "is a list of dtype object, expected numbers"),
+        (BOX, "xy", "action", "is a str of dtype <U2, expected numbers"),
+        (BOX, None, "action", "is a NoneType of dtype object"),
+        (BOX, np.zeros(2, complex), "action", "dtype complex128"),
+        (gs.Box(0, 9, (2,), np.int64), np.zeros(2), "action", "dtype float64, .* fit int64"),
+        (gs.Discrete(3), 3, "action", "is 3, expected an integer from 0 to 2"),
+        (gs.Discrete(3), 1.0, "action", r"is 1.0 \(float\)"),
+        (NESTED, {**GOOD, "a": (0, np.zeros(3))}, "action['a'][1]", "has shape"),
+        (NESTED, {**GOOD, "a": (3, np.zeros(2))}, "action['a'][0]", "is 3"),
+        (NESTED, {**GOOD, "a": (0,)}, "action['a']", "has 1 elements, expected 2"),
+        (NESTED, {"a": GOOD["a"]}, "action", "lacks 'b'"),
+        (gs.Sequence(BOX), (np.zeros(2), np.zeros(3)), "action[1]", "has shape"),
     ],
 )
-def test_text_reader_tells_why(text: Any, words: str) -> None:
-    read = sample_reader(gs.Text(3, charset="ab"), "x")
-    assert read("ab") == "ab"
-    with pytest.raises(InvalidActionError, match=words):
-        read(text)
+def test_a_hosted_environment_is_spared_what_makes_no_sense(
+    space: Any, action: Any, field: str, words: str
+) -> None:
+    with pytest.raises(InvalidActionError, match=words) as caught:
+        check_hosted_action(space, action)
+    assert caught.value.field == field
