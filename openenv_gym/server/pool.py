@@ -34,6 +34,7 @@ _MAX_TICK_S = 0.04  # a monitor that keeps finding progress looks less often
 _LONG_S = 0.5  # steps count as long for this time after one was
 _LONG_STEP_S = 0.0001  # steps that take longer are worth another processor when work piles up
 _LOOK_S = 0.0005  # look this long for the next event before sleeping
+_BRIEF_S = 0.05
 _MAX_BURST = 16  # leaders sent at once
 _IDLE_S = 5.0  # a thread for which there was no use for this long ends
 _HOUSEKEEPING_S = 0.5
@@ -166,7 +167,7 @@ class Pool:
                     self._threads.discard(threading.current_thread())
                     return
                 alone = self._waiting == 1
-            event, at_once = self._next_event(patience if alone else None)
+            event, at_once = self._next_event(patience) if alone else (self._brief_wait(), False)
             begin_s = time.perf_counter()
             with self._lock:
                 self._waiting -= 1
@@ -197,14 +198,10 @@ class Pool:
         self._waiting += 1
         return True
 
-    def _next_event(self, patience: Patience | None) -> tuple[Event | None, bool]:
-        """Return the next event, and whether it was there already.
-
-        Only a thread that waits alone looks before it sleeps: the kernel gives an event to a
-        sleeping thread rather than to one that will look again.
-        """
+    def _next_event(self, patience: Patience) -> tuple[Event | None, bool]:
+        """Return the next event, and whether it was there already."""
         wait = self.poller.wait
-        if patience is None or not patience.begin():
+        if not patience.begin():
             return wait(_IDLE_S), False
         event = wait(0)
         if event is not None:
@@ -214,6 +211,14 @@ class Pool:
             if event is not None:
                 return event, False
         return wait(_IDLE_S), False
+
+    def _brief_wait(self) -> Event | None:
+        """Wait beside others, for a moment: then see whether that many are still wanted.
+
+        The kernel gives an event to a sleeping thread rather than to one that will look again, so
+        one that sleeps for no reason would keep the leader from looking.
+        """
+        return self.poller.wait(_BRIEF_S)
 
     def _watch(self) -> None:
         """Send leaders where none is left, and keep house."""
