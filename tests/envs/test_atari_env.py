@@ -579,9 +579,9 @@ def test_manifest_agrees_with_the_code():
 def test_app_makes_environments():
     host = app.open({"game": "breakout", "obs_type": "ram"})
     local = make_local("Breakout", obs_type="ram")
-    value, _, _ = host.execute("reset", [5])
+    value, _ = host.execute("reset", [5])
     assert same(value, list(local.reset(seed=5)))
-    value, _, _ = host.execute("step", [np.int64(1)])
+    value, _ = host.execute("step", [np.int64(1)])
     assert same(value, list(local.step(1)))
     assert host.execute("get", ["ale.lives"])[0]["$ref"] == "method"
     assert host.execute("call", ["ale.lives", [], {}])[0] == 5

@@ -137,6 +137,6 @@ def test_manifest_agrees_with_the_code():
 def test_app_makes_environments():
     host = app.open({"episode_length": 1})
     host.execute("reset", [])
-    value, _, _ = host.execute("step", ["hi"])
+    value, _ = host.execute("step", ["hi"])
     assert value == [{"echoed_message": "hi", "message_length": 2}, 0.2, False, True, {}]
     host.close()
