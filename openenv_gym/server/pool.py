@@ -69,6 +69,7 @@ class Pool:
         self._running = 0
         self._turns = 0
         self._found_at_once = 0
+        self._last_fd = -1
         self._busy_s = 0.0
         self._deferred: deque[Callable[[], None]] = deque()
         self._attention = threading.Event()
@@ -172,7 +173,10 @@ class Pool:
             with self._lock:
                 self._waiting -= 1
                 self._turns += 1
-                self._found_at_once += at_once
+                if event is not None and event.fd != self._last_fd:
+                    # A single client in lockstep is often quick, too, but needs no second thread.
+                    self._found_at_once += at_once
+                    self._last_fd = event.fd
                 nobody_waits = self._waiting == 0
                 if nobody_waits and self._parked and begin_s < self._long_until_s:
                     self._successor.notify()
@@ -232,7 +236,7 @@ class Pool:
                 with self._lock:
                     new_turns, turns = self._turns - turns, self._turns
                     turn_s = self._busy_s / max(new_turns, 1)
-                    behind = self._found_at_once > new_turns / 2 and turn_s > _LONG_STEP_S
+                    behind = self._found_at_once > new_turns / 4 and turn_s > _LONG_STEP_S
                     self._leaders = self._cores if behind else 1
                     self._found_at_once, self._busy_s = 0, 0.0
                     calm = self._waiting > 0
