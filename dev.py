@@ -1,34 +1,30 @@
 #!/usr/bin/env python3
 """Set up this checkout and run it: ``python3 dev.py play``, ``test``, ``lint``, ``bench``...
 
-Needs Python 3.10 or newer and nothing else: this file uses the standard library alone, makes a
-virtual environment in ``.venv`` and installs what the command needs there. The first run takes a
-minute or two; later ones find everything in place and start at once.
+Needs Python 3.10 or newer and nothing else: this file and `tools` use the standard library alone,
+make a virtual environment in ``.venv`` and install what the command needs there. The first run
+takes a minute or two; later ones find everything in place and start at once.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import importlib.util
-import json
 import os
+import platform
 import re
-import shutil
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.progress import say
+from tools.venvs import ROOT, SetupError, digest_of, ensure_venv, read_stamp
 
-ROOT = Path(__file__).resolve().parent
+
 VENV = ROOT / ".venv"
 OLDEST_PYTHON = (3, 10)
-STAMP = "dev.json"  # inside a virtual environment: what `ensure_venv` has put there
 
 
 @dataclass(frozen=True)
@@ -56,10 +52,6 @@ GROUPS = {
 }
 
 
-class SetupError(Exception):
-    """Something is missing; the text says what to do about it."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command of the command line and return its exit status."""
     parser = argparse.ArgumentParser(
@@ -75,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.version_info < OLDEST_PYTHON:
             raise SetupError(
-                f"Python {_dotted(OLDEST_PYTHON)} or newer is needed, and this is "
-                f"{_dotted(sys.version_info[:3])}. Run this file with a newer one, for instance: "
+                f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, and this is "
+                f"{platform.python_version()}. Run this file with a newer one, for instance: "
                 f"python3.12 dev.py {parsed.command}"
             )
         return COMMANDS[parsed.command](parsed.arguments)
@@ -162,7 +154,7 @@ def _pytest(python: str, arguments: Sequence[str]) -> int:
 
 
 def _lint_steps(python: str) -> dict[str, Callable[[], int]]:
-    scripts = ["benchmarks", "dev.py", "examples", "tests/upstream"]
+    scripts = ["benchmarks", "dev.py", "examples", "tests/upstream", "tools"]
     return {
         "ruff check": lambda: run([python, "-m", "ruff", "check", "."]),
         "ruff format": lambda: run([python, "-m", "ruff", "format", "--check", "."]),
@@ -207,8 +199,8 @@ def prepare(*names: str) -> str:
     """
     projects = [ROOT / "pyproject.toml", *sorted(ROOT.glob("envs/*/pyproject.toml"))]
     # An editable installation points at this folder, so a moved checkout counts as a change.
-    digest = _digest([str(ROOT), *(path.read_text(encoding="utf-8") for path in projects)])
-    before = _read_stamp(VENV)
+    digest = digest_of([str(ROOT), *(path.read_text(encoding="utf-8") for path in projects)])
+    before = read_stamp(VENV)
     # Groups are added up: `test` after `play` keeps what `play` needs.
     groups = sorted({*names, *(name for name in before.get("groups", ()) if name in GROUPS)})
     return ensure_venv(
@@ -248,153 +240,6 @@ def _declares_extra(project: Path, extra: str) -> bool:
         r"^\[project\.optional-dependencies\]\s*$(.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL
     )
     return bool(table and re.search(rf"^{re.escape(extra)}\s*=", table[1], re.MULTILINE))
-
-
-def ensure_venv(
-    directory: Path,
-    requirements: Sequence[str],
-    *,
-    what: str,
-    digest: str = "",
-    facts: dict[str, list[str]] | None = None,
-) -> str:
-    """Make a virtual environment that holds `requirements`, unless it is there already.
-
-    Args:
-        directory: Where it is, or shall be.
-        requirements: Arguments of ``pip install``.
-        what: What is installed, in words, for the progress lines.
-        digest: Changes whenever the same requirements must be installed anew.
-        facts: Kept in the stamp, for the caller's own use.
-
-    Returns:
-        Its interpreter.
-
-    Raises:
-        SetupError: It cannot be made.
-    """
-    python = directory / "bin" / "python"
-    wanted = _digest([digest, sys.version, *requirements])
-    if python.exists() and _read_stamp(directory).get("digest") == wanted:
-        return str(python)
-    name = os.path.relpath(directory, ROOT)
-    if not _works(python):
-        with _step(f"making {name} with Python {_dotted(sys.version_info[:3])}"):
-            _make_venv(directory, python)
-    # Gone until the installation is complete: an interrupted one starts over.
-    (directory / STAMP).unlink(missing_ok=True)
-    with _step(f"installing {what} into {name} (the first time takes a minute or two)"):
-        _pip_install(python, requirements)
-    stamp = {"digest": wanted, **(facts or {})}
-    (directory / STAMP).write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
-    return str(python)
-
-
-def _works(python: Path) -> bool:
-    """Tell whether a virtual environment's interpreter is this Python's and has pip."""
-    if not python.exists():
-        return False
-    code = "import pip, sys; print(*sys.version_info[:2])"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True)
-    return done.stdout.split() == [str(number) for number in sys.version_info[:2]]
-
-
-def _make_venv(directory: Path, python: Path) -> None:
-    venv = [sys.executable, "-m", "venv", "--clear"]
-    whole = subprocess.run([*venv, directory], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if whole.returncode == 0:
-        return
-    # Debian and Ubuntu split `ensurepip` off, into python3-venv. A pip outside helps as well.
-    pip = importlib.util.find_spec("pip")
-    bare = subprocess.run([*venv, "--without-pip", directory], capture_output=True, text=True)
-    if pip is not None and pip.submodule_search_locations and bare.returncode == 0:
-        folder = next(iter(pip.submodule_search_locations))
-        # --ignore-installed: the pip that runs here is not one that is installed there.
-        arguments = ["install", "--quiet", "--ignore-installed", "pip"]
-        if subprocess.run([python, folder, *arguments]).returncode == 0:
-            return
-        problem = "pip could not be installed into it (its own words are above)."
-    else:
-        problem = (bare.stderr or whole.stdout.decode(errors="replace")).strip()
-    shutil.rmtree(directory, ignore_errors=True)
-    version = _dotted(sys.version_info[:2])
-    raise SetupError(
-        f"cannot make a virtual environment: {problem}\n"
-        "Python's `venv` with `ensurepip`, or pip, is missing. On Debian and Ubuntu:\n"
-        f"    sudo apt install python3-venv        (or python{version}-venv)\n"
-        "On other systems install pip for the Python above; then run the same command again."
-    )
-
-
-def _pip_install(python: Path, requirements: Sequence[str]) -> None:
-    """Run ``pip install`` with the user's own pip settings; show the line it is at, or its end."""
-    command = [str(python), "-m", "pip", "install", "--progress-bar=off", *requirements]
-    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    assert process.stdout is not None
-    tail: deque[str] = deque(maxlen=25)
-    try:
-        for line in process.stdout:
-            tail.append(line)
-            _show_passing(line.strip())
-    finally:
-        _show_passing("")
-        status = process.wait()
-    if status:
-        print("".join(tail), end="", file=sys.stderr)
-        raise SetupError(
-            f"pip could not install it (exit status {status}; its last lines are above). Where a "
-            "download failed, look at the network and at `python3 -m pip config list`, and run "
-            "the same command again: what has been done is kept."
-        )
-
-
-# -- small things -------------------------------------------------------------------------------
-
-
-def say(text: str) -> None:
-    """Print a line of progress; to standard error, since standard output is the command's."""
-    print(f"dev: {text}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _step(text: str) -> Iterator[None]:
-    say(f"{text} ...")
-    begin = time.monotonic()
-    yield
-    say(f"    done in {time.monotonic() - begin:.1f} s")
-
-
-def _show_passing(text: str) -> None:
-    """Show a line that the next one replaces; nothing where the output is no terminal."""
-    if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns - 6
-        line = f"     {text[:width]}" if text else ""
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-
-def _read_stamp(directory: Path) -> dict[str, list[str] | str]:
-    try:
-        stamp = json.loads((directory / STAMP).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
-
-
-def _digest(texts: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
-
-
-def _dotted(numbers: Iterable[object]) -> str:
-    return ".".join(str(number) for number in numbers)
 
 
 def _script(python: str, name: str) -> str:

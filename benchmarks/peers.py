@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-import dev
 from benchmarks.harness import ROOT, BenchmarkError, Contender, progress
+from tools.venvs import SetupError, ensure_venv
 
 
 __all__ = ["bare_echo", "hosted_or_local", "openenv"]
@@ -37,6 +37,6 @@ def _openenv_python() -> str:
     directory = ROOT / ".venvs" / f"openenv-{OPENENV}"
     progress(f"looking after {directory.relative_to(ROOT)}, which holds openenv {OPENENV}")
     try:
-        return dev.ensure_venv(directory, [f"openenv=={OPENENV}.*"], what=f"openenv {OPENENV}")
-    except dev.SetupError as error:
+        return ensure_venv(directory, [f"openenv=={OPENENV}.*"], what=f"openenv {OPENENV}")
+    except SetupError as error:
         raise BenchmarkError(str(error)) from error

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_origin
 
 from pydantic import AliasChoices, BaseModel, RootModel, ValidationError
 
@@ -232,4 +232,6 @@ def _input_key(model: type[BaseModel], name: str, info: FieldInfo) -> str:
 
 
 def _show(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    # For Python 3.10, `list[int]` is a class too.
+    is_class = isinstance(annotation, type) and get_origin(annotation) is None
+    return annotation.__name__ if is_class else str(annotation)

@@ -13,9 +13,9 @@ from openenv_gym.errors import SpaceError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_T = TypeVar("_T")
-
 __all__ = ["Budget", "Fields", "dtype_name", "pack_array"]
+
+_T = TypeVar("_T")
 
 _NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

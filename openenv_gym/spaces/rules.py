@@ -12,7 +12,17 @@ import enum
 import string
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NewType, Protocol, TypeGuard, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NewType,
+    Protocol,
+    TypeGuard,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 import gymnasium
 import numpy as np
@@ -27,6 +37,8 @@ from openenv_gym.spaces.readers import box_reader, discrete_reader, sample_reade
 
 
 __all__ = ["RULES", "Field", "MapModel", "Mapped", "Rule"]
+
+_T = TypeVar("_T")
 
 _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
@@ -105,11 +117,9 @@ class Rule(Protocol):
         """
 
 
-def _is_enum(kind: Any) -> TypeGuard[type[enum.Enum]]:
-    # The values of a Flag are more than its members.
-    return (
-        isinstance(kind, type) and issubclass(kind, enum.Enum) and not issubclass(kind, enum.Flag)
-    )
+def _is_subclass(kind: Any, base: type[_T]) -> TypeGuard[type[_T]]:
+    # For Python 3.10, `list[int]` is a class too.
+    return get_origin(kind) is None and isinstance(kind, type) and issubclass(kind, base)
 
 
 def _same(value: Any) -> Any:
@@ -220,7 +230,8 @@ class LabelField:
         members: Callable[[Any], Any] = _same
         if get_origin(kind) is Literal:
             labels = get_args(kind)
-        elif _is_enum(kind):
+        # The values of a Flag are more than its members.
+        elif _is_subclass(kind, enum.Enum) and not issubclass(kind, enum.Flag):
             labels, members = tuple(kind), kind
         else:
             return None
@@ -265,7 +276,7 @@ class ModelField:
     def apply(self, field: Field, map_model: MapModel) -> Mapped | None:
         """Map the field."""
         kind = field.annotation
-        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        if not _is_subclass(kind, BaseModel):
             return None
         return map_model(kind, field.owner, field.name)
 

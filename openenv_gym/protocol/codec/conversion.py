@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -36,6 +36,15 @@ __all__ = ["Converter", "too_deep"]
 _ndarray = np.ndarray
 _Packer = msgpack.Packer
 
+# Types whose values are sent as their items. (A GraphInstance is a tuple of three, and comes before
+# the others for its subclasses.)
+_CONTAINER_CODES: dict[type, int] = {
+    GraphInstance: GRAPH,
+    tuple: TUPLE,
+    set: SET,
+    frozenset: FROZENSET,
+}
+
 
 class Converter:
     """Converts what occurs in one message.
@@ -50,14 +59,11 @@ class Converter:
         self.buffers: list[memoryview] = []
         self._depth = 0
 
-    def new_pack(self) -> Callable[[Any], bytes]:
-        """Return a function that packs a value; not to be called again while it runs."""
+    def new_packer(self) -> msgpack.Packer:
+        """Return what packs values, one at a time."""
         # strict_types: subclasses, np.float64 among them, and tuples go through `convert`.
         # buf_size: the usual one is 256 KiB, and a packer is made for every tuple.
-        pack: Callable[[Any], bytes] = _Packer(
-            default=self.convert, strict_types=True, buf_size=512
-        ).pack
-        return pack
+        return _Packer(default=self.convert, strict_types=True, buf_size=512)
 
     def convert(self, value: Any) -> Any:
         """Return what MessagePack knows for a value that it does not know."""
@@ -66,13 +72,13 @@ class Converter:
             return self._array(value)
         if kind in NUMBERS:
             return write_number(value)
-        if kind is tuple:
-            return self._nest(TUPLE, list(value))
+        code = _CONTAINER_CODES.get(kind)
+        if code is not None:
+            return self._nest(code, list(value))
         return self._convert_other(value, kind)
 
     def _convert_other(self, value: Any, kind: type) -> Any:
-        # The order matters: np.float64 is a float too, an Enum may be a str, a GraphInstance is a
-        # tuple.
+        # The order matters: np.float64 is a float too, and an Enum may be a str.
         if issubclass(kind, np.ndarray):
             if issubclass(kind, np.ma.MaskedArray):
                 raise EncodeError(
@@ -83,14 +89,9 @@ class Converter:
             return write_scalar(value)
         if issubclass(kind, Enum):
             return self._convert_again(value.value)
-        if issubclass(kind, GraphInstance):
-            return self._nest(GRAPH, [value.nodes, value.edges, value.edge_links])
-        if issubclass(kind, tuple):
-            return self._nest(TUPLE, list(value))
-        if issubclass(kind, set):
-            return self._nest(SET, list(value))
-        if issubclass(kind, frozenset):
-            return self._nest(FROZENSET, list(value))
+        for base, code in _CONTAINER_CODES.items():
+            if issubclass(kind, base):
+                return self._nest(code, list(value))
         if issubclass(kind, list):
             return list(value)
         if issubclass(kind, Mapping):
@@ -126,7 +127,7 @@ class Converter:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise too_deep()
-        payload = _Packer(default=self.convert, strict_types=True, buf_size=512).pack(items)
+        payload = self.new_packer().pack(items)
         self._depth -= 1
         return extension(code, payload)
 

@@ -31,15 +31,15 @@ from openenv_gym.protocol.codec.scalars import read_big_int, read_complex, read_
 
 __all__ = ["decode_packet"]
 
-# Looked up as a global, which is faster than as an attribute.
+# A global is found faster than an attribute.
 _unpackb = msgpack.unpackb
 
 # `unpackb` takes 41 KB of the C stack, and copies the payloads of extensions: so many of its calls
 # may be within each other.
 _MAX_NESTED_CALLS = 4
 
+# For up to as many keys their hashes do not matter (see `_check_keys`).
 _MANY_KEYS = 256
-"""Up to as many keys their hashes do not matter (see `_check_keys`)."""
 
 
 def decode_packet(data: memoryview) -> list[Any]:

@@ -46,10 +46,11 @@ def encode_packet(
         EncodeError: A value cannot be sent. `field` is its path in the message.
     """
     try:
-        pack, converter = idle = _idle.pop()
+        idle = _idle.pop()
     except IndexError:
-        converter = Converter()
-        pack, _ = idle = converter.new_pack(), converter
+        new = Converter()
+        idle = new.new_packer().pack, new
+    pack, converter = idle
     try:
         head = pack(message if type(message) is list else list(message))
         size = len(head)

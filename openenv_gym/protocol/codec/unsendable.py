@@ -62,7 +62,7 @@ def _search(path: str, value: Any, depth: int) -> None:
     try:
         children = _children(path, value)
         if children is None:
-            flatten_head(Converter().new_pack()([value]))
+            flatten_head(Converter().new_packer().pack([value]))
             return
         if depth > MAX_DEPTH:
             path = path if len(path) <= 80 else f"{path[:80]}..."

@@ -56,6 +56,7 @@ class MessageReader:
 
     Attributes:
         eof: The peer sends nothing more.
+        max_message_bytes: As above; may be changed.
     """
 
     def __init__(self, *, max_message_bytes: int, peer_masks: bool) -> None:

@@ -1,0 +1,60 @@
+"""The package: its models, its manifest, its server application."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import atari_env
+from atari_env.models import action_model, observation_model
+from atari_env.server.app import app
+from atari_env.server.atari_environment import AtariEnvironment
+from openenv_gym.models.manifest import load_manifest
+
+from .play import make_local, same
+
+
+PACKAGE = Path(atari_env.__file__).parent
+
+
+def test_models_are_made_once():
+    assert action_model(6) is action_model(6)
+    first, second = AtariEnvironment("pong"), AtariEnvironment("pong")
+    assert first.observation_model is second.observation_model
+    schema = observation_model((210, 160, 3)).model_json_schema()
+    assert schema["title"] == "AtariObservation"
+    assert schema["properties"]["screen"]["shape"] == [210, 160, 3]
+    assert action_model(6).model_json_schema()["properties"]["action_id"]["exclusiveMaximum"] == 6
+
+
+def test_importing_the_package_does_not_load_the_emulator():
+    check = "import sys, atari_env; sys.exit('ale_py' in sys.modules)"
+    subprocess.run(
+        [sys.executable, "-c", check], check=True, env={"PYTHONPATH": ":".join(sys.path)}
+    )
+
+
+def test_manifest_agrees_with_the_code():
+    manifest = load_manifest(PACKAGE / "openenv.yaml")
+    assert (manifest.name, manifest.license) == ("atari_env", "GPL-2.0-only")
+    assert (manifest.distribution, manifest.image) == ("openenv-gym-atari", "openenv-gym-atari")
+    (entry,) = manifest.ids
+    assert (entry.id, entry.kwargs) == ("Atari-v0", {"game": "pong"})
+    assert list(entry.render_modes) == AtariEnvironment.metadata["render_modes"]
+    assert entry.render_fps == AtariEnvironment.metadata["render_fps"]
+
+
+def test_app_makes_environments():
+    host = app.open({"game": "breakout", "obs_type": "ram"})
+    local = make_local("Breakout", obs_type="ram")
+    value, _ = host.execute("reset", [5])
+    assert same(value, list(local.reset(seed=5)))
+    value, _ = host.execute("step", [np.int64(1)])
+    assert same(value, list(local.step(1)))
+    assert host.execute("get", ["ale.lives"])[0][0] == 1  # a method
+    assert host.execute("call", ["ale.lives", [], {}])[0] == 5
+    assert host.execute("state", [])[0]["lives"] == 5
+    host.close()
