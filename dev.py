@@ -49,6 +49,12 @@ GROUPS = {
     "test": Group(extras=("test",), environment_extra="test"),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(extras=("benchmarks",), environments=("atari_env",)),
+    "upstream": Group(
+        extras=("test",),
+        environment_extra="test",
+        # Everything that Gymnasium ships environments of.
+        requirements=("gymnasium[box2d,jax,mujoco]",),
+    ),
 }
 
 
@@ -109,7 +115,8 @@ def bench(arguments: Sequence[str]) -> int:
 
 def upstream(arguments: Sequence[str]) -> int:
     """Run Gymnasium's own tests on this library's ids."""
-    return run([prepare("test"), "tests/upstream/run.py", *arguments])
+    python = prepare("upstream", venv=ROOT / ".venvs" / "upstream")
+    return run([python, "tests/upstream/run.py", *arguments])
 
 
 def ci(arguments: Sequence[str]) -> int:
@@ -125,7 +132,7 @@ def setup(arguments: Sequence[str]) -> int:
     """Only make `.venv`, with everything: for an editor, or to work by hand."""
     if arguments:
         raise SetupError(f"`setup` takes no arguments, got {' '.join(arguments)!r}.")
-    prepare(*GROUPS)
+    prepare(*(name for name in GROUPS if name != "upstream"))
     say(f"ready; activate it with: . {VENV.relative_to(ROOT)}/bin/activate")
     return 0
 
@@ -191,8 +198,8 @@ def run(command: Sequence[str]) -> int:
 # -- set-up -------------------------------------------------------------------------------------
 
 
-def prepare(*names: str) -> str:
-    """Make ``.venv`` fit for the named groups, beside those it was fit for before.
+def prepare(*names: str, venv: Path = VENV) -> str:
+    """Make a virtual environment fit for some groups, beside those it was fit for before.
 
     Returns:
         The virtual environment's interpreter.
@@ -200,11 +207,11 @@ def prepare(*names: str) -> str:
     projects = [ROOT / "pyproject.toml", *sorted(ROOT.glob("envs/*/pyproject.toml"))]
     # An editable installation points at this folder, so a moved checkout counts as a change.
     digest = digest_of([str(ROOT), *(path.read_text(encoding="utf-8") for path in projects)])
-    before = read_stamp(VENV)
+    before = read_stamp(venv)
     # Groups are added up: `test` after `play` keeps what `play` needs.
     groups = sorted({*names, *(name for name in before.get("groups", ()) if name in GROUPS)})
     return ensure_venv(
-        VENV,
+        venv,
         _requirements([GROUPS[name] for name in groups], projects[1:]),
         what="the library and its environments",
         digest=digest,

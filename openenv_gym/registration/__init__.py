@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 from gymnasium.envs.registration import EnvSpec, registry
 
 from openenv_gym.errors import UnknownEnvironmentError
-from openenv_gym.registration.catalogue import NAMESPACE, CatalogueEntry, load_catalogue
+from openenv_gym.registration.catalogue import (
+    NAMESPACE,
+    CatalogueEntry,
+    base_name,
+    load_catalogue,
+)
 from openenv_gym.registration.discovery import (
     discover,
     find_manifest,
@@ -22,7 +27,7 @@ from openenv_gym.registration.discovery import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 __all__ = [
     "CatalogueEntry",
@@ -39,8 +44,9 @@ def register_all() -> None:
     An id that is registered already keeps its spec: it is ours from an earlier call, or the
     user's own. Hence entries go into the registry directly; `gymnasium.register` would warn.
     """
+    versions = {base_name(env_id) for env_id in list(registry)}
     for entry in known_environments().values():
-        if entry.id not in registry:
+        if entry.id not in registry and not _is_of_newer_gymnasium(entry, versions):
             registry[entry.id] = _spec(entry)
 
 
@@ -75,6 +81,17 @@ def lookup(env_id: str) -> CatalogueEntry:
         hint=f"Did you mean {close[0]!r}?" if close else "Is the package that brings it installed?",
         data={"id": full_id},
     )
+
+
+def _is_of_newer_gymnasium(entry: CatalogueEntry, names: Container[str]) -> bool:
+    """Tell whether the installed Gymnasium has an environment, but not this version of it.
+
+    Gymnasium would call the version that it has out of date, which it does not say of its own.
+    """
+    hosted = entry.hosted
+    if entry.package != "gymnasium" or hosted is None or hosted in registry:
+        return False
+    return base_name(hosted) in names
 
 
 def _spec(entry: CatalogueEntry) -> EnvSpec:

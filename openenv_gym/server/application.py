@@ -33,6 +33,7 @@ class Application:
         description: One line for people.
         thread_affinity: Every call of an environment comes from the same thread.
         observables: Paths that clients may observe, beside those that an environment names.
+        needs_one_thread: Tells the same of an environment that is made with some options.
     """
 
     factory: Factory
@@ -41,6 +42,11 @@ class Application:
     description: str = ""
     thread_affinity: bool = False
     observables: Callable[[AnyEnvironment], tuple[str, ...]] = field(default=lambda env: ())
+    needs_one_thread: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
+
+    def pins(self, options: dict[str, Any]) -> bool:
+        """Tell whether all calls of an environment made with these options need one thread."""
+        return self.thread_affinity or self.needs_one_thread(options)
 
     def open(self, options: dict[str, Any]) -> EnvironmentHost:
         """Make an environment.

@@ -65,10 +65,21 @@ def _observables(env: AnyEnvironment) -> tuple[str, ...]:
     return _ALE if hasattr(getattr(env, "unwrapped", env), "ale") else ()
 
 
+def _needs_one_thread(options: dict[str, Any]) -> bool:
+    """Tell whether an environment may draw with OpenGL, whose contexts belong to a thread."""
+    if options.get("render_mode") is None:
+        return False
+    spec = gymnasium.registry.get(str(options.get("env_id")).rpartition(":")[2])
+    entry_point = "" if spec is None else str(spec.entry_point)
+    # Of those that Gymnasium ships, MuJoCo's alone do; of others nobody knows.
+    return not entry_point.startswith("gymnasium.envs.") or ".mujoco." in entry_point
+
+
 app = Application(
     make_hosted,
     name="gymnasium",
     version=gymnasium.__version__,
     description="Any Gymnasium environment id",
     observables=_observables,
+    needs_one_thread=_needs_one_thread,
 )

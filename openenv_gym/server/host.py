@@ -44,7 +44,7 @@ class EnvironmentHost:
             self._target = environment.remote_target
             observables = (*environment.observables, *observables)
         else:
-            self.env = environment
+            self.env = _with_numpy_arrays(environment)
             self._target = environment.unwrapped
         self.observables = observables
         self._base = self.env.unwrapped
@@ -79,6 +79,7 @@ class EnvironmentHost:
         """
         env = self.env
         metadata = dict(env.metadata or {})
+        metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
         return {
             "name": type(self._target).__name__,
             "action_space": space_to_data(env.action_space),
@@ -258,6 +259,15 @@ class EnvironmentHost:
             self._base._np_random = generator
         self._base._np_random_seed = seed
         self._rng_known = None  # the client waits to hear that it arrived
+
+
+def _with_numpy_arrays(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    """Convert JAX's arrays, for which the wire has no form, as Gymnasium's own wrapper does."""
+    if not (env.metadata or {}).get("jax"):
+        return env
+    from gymnasium.wrappers import JaxToNumpy
+
+    return JaxToNumpy(env)
 
 
 def _sendable(value: Any) -> Any:

@@ -82,9 +82,8 @@ class Sessions:
         self._by_name: dict[str, Session] = {}
         self._places = 0
         self._waiting: deque[_Waiting] = deque()
-        self._pinned = (
-            [PinnedThread() for _ in range(pinned_threads)] if app.thread_affinity else []
-        )
+        self._pinned: list[PinnedThread] = []
+        self._pinned_threads = pinned_threads
         self._next_pinned = 0
 
     def __len__(self) -> int:
@@ -186,8 +185,10 @@ class Sessions:
         raise self._full()
 
     def _open_work(self, connection: Entrant, opening: dict[str, Any]) -> Work:
-        if not self._pinned:
+        if not self._app.pins(opening["options"]):
             return lambda: self._open(connection, opening, None)
+        if len(self._pinned) < self._pinned_threads:
+            self._pinned.append(PinnedThread())
         pinned = self._pinned[self._next_pinned % len(self._pinned)]
         self._next_pinned += 1
         return lambda: pinned.put(lambda: self._open(connection, opening, pinned))

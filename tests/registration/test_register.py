@@ -179,10 +179,22 @@ def test_gymnasium_suggests_ours_for_a_misspelling() -> None:
 
 
 def test_a_newer_catalogue_than_the_installed_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("CartPole-v0", "CartPole-v1"):
+        monkeypatch.delitem(registry, version)
+        monkeypatch.delitem(registry, f"openenv/{version}")
+    register_all()
+    assert gymnasium.spec("openenv/CartPole-v1").max_episode_steps == 500
+
+
+def test_a_newer_version_than_the_installed_gymnasium_has_is_no_reason_for_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(registry, "CartPole-v1")
     monkeypatch.delitem(registry, "openenv/CartPole-v1")
     register_all()
-    assert gymnasium.spec("openenv/CartPole-v1").max_episode_steps == 500
+    gymnasium.make("openenv/CartPole-v0", provider="thread").close()
+    assert "openenv/CartPole-v1" not in registry
+    assert lookup("CartPole-v1").hosted == "CartPole-v1"
 
 
 def test_lookup() -> None:
