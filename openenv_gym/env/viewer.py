@@ -40,8 +40,7 @@ class Viewer:
         pygame = self._pygame
         size = (frame.shape[1], frame.shape[0])
         if self._window is None or self._window.get_size() != size:
-            pygame.init()
-            pygame.display.init()
+            pygame.display.init()  # not everything: sound, where there is none, complains
             self._window = pygame.display.set_mode(size)
             pygame.display.set_caption(self._title)
             self._clock = pygame.time.Clock()
@@ -56,5 +55,4 @@ class Viewer:
         """Close the window."""
         if self._window is not None:
             self._pygame.display.quit()
-            self._pygame.quit()
             self._window = None

@@ -126,6 +126,13 @@ def _serve(options: argparse.Namespace) -> int:
         if options.trim_log:
             _trim_log()
     if told:
+        open_sessions = len(server.sessions)
+        if open_sessions and options.drain_s:
+            print(
+                f"Stopping; waiting up to {options.drain_s:g} s for {open_sessions} open "
+                f"session{'s' if open_sessions > 1 else ''} (once more stops at once)",
+                flush=True,
+            )
         server.drain(options.drain_s)
     server.stop()
     sys.stdout.flush()

@@ -267,7 +267,8 @@ def _with_numpy_arrays(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
         return env
     from gymnasium.wrappers import JaxToNumpy
 
-    return JaxToNumpy(env)
+    wrapped: gymnasium.Env[Any, Any] = JaxToNumpy(env)
+    return wrapped
 
 
 def _sendable(value: Any) -> Any:

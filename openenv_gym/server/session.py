@@ -265,18 +265,19 @@ class Session:
             finally:
                 extras = host.extras(request.op)
             timing = [begin_ns - arrived_ns, took_ns]
-            return self._encode(Result(request.id, value, timing, extras))
+            names = _REPLY_NAMES.get(request.op, _NAMES)
+            return self._encode(Result(request.id, value, timing, extras), names)
         except BaseException as error:  # an environment may well call sys.exit()
             trace = traceback.format_exc() if self._debug else None
             wire = error_to_wire(error, traceback=trace)
             try:
-                return self._encode(Failure(request.id, wire, extras))
+                return self._encode(Failure(request.id, wire, extras), _NAMES)
             except errors.OpenEnvGymError:  # facts of an exception that cannot be carried
                 return encode_packet(Failure(request.id, {**wire, "data": {}}).to_wire())
 
-    def _encode(self, reply: Result | Failure) -> list[Any]:
+    def _encode(self, reply: Result | Failure, names: Sequence[Any]) -> list[Any]:
         try:
-            parts = encode_packet(reply.to_wire(), names=_REPLY_NAMES)
+            parts = encode_packet(reply.to_wire(), names=names)
         except errors.EncodeError as error:
             raise TypeError(
                 f"The environment returned something that cannot be sent: {error}"
@@ -290,7 +291,12 @@ class Session:
         return parts
 
 
-_REPLY_NAMES = (None, None, "reply", None, None)
+# What the items of a reply are called in errors.
+_NAMES = (None, None, "reply", None, None)
+_REPLY_NAMES = {
+    "reset": (None, None, ("observation", "info"), None, None),
+    "step": (None, None, ("observation", "reward", "terminated", "truncated", "info"), None, None),
+}
 
 
 def _check_deadline(options: dict[str, Any], waited_ns: int) -> None:
