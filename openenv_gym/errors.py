@@ -20,6 +20,8 @@
     ├── TransportError (ConnectionError)
     │   ├── ServerUnreachableError
     │   ├── ConnectionLostError
+    │   │   ├── ServerDiedError                 its process or container ended, or was killed
+    │   │   └── ServerOutOfMemoryError
     │   └── AddressInUseError
     ├── DeadlineExceededError (TimeoutError)
     ├── SessionError
@@ -31,7 +33,15 @@
     │   ├── SessionLostError
     │   └── UnauthorizedError
     └── ProviderError
-        └── ServerStartError
+        ├── ProviderUnavailableError            no daemon answers, or its client is missing
+        ├── ProviderPermissionError             this user may not use it
+        ├── IsolationError                      untrusted code, and nothing would contain it
+        ├── ServerStartError
+        │   └── OutOfDiskError
+        └── ImageError
+            ├── ImageNotFoundError
+            ├── ImageBuildError                 (`log`: the end of the build's output)
+            └── ImageVersionError
 
 An exception carries data; the text is put together in ``__str__``. ``code`` names the class on
 the wire (``docs/protocol.md``, section *Errors*).
@@ -57,15 +67,25 @@ __all__ = [
     "EnvironmentFailedError",
     "ForkedSessionError",
     "FrameTooLargeError",
+    "ImageBuildError",
+    "ImageError",
+    "ImageNotFoundError",
+    "ImageVersionError",
     "InvalidActionError",
     "InvalidOptionError",
+    "IsolationError",
     "ManifestError",
     "NotAnOpenEnvServerError",
     "OpenEnvGymError",
+    "OutOfDiskError",
     "ProtocolError",
     "ProviderError",
+    "ProviderPermissionError",
+    "ProviderUnavailableError",
     "ResetNeededError",
+    "ServerDiedError",
     "ServerDrainingError",
+    "ServerOutOfMemoryError",
     "ServerStartError",
     "ServerUnreachableError",
     "SessionClosedError",
@@ -232,9 +252,32 @@ class ServerUnreachableError(TransportError):
 
 
 class ConnectionLostError(TransportError):
-    """The connection broke, and the session could not be taken up again."""
+    """The connection broke, and the session could not be taken up again.
+
+    Where the server is gone and wrote something, ``log`` holds its last lines.
+    """
 
     code = "connection_lost"
+
+    @property
+    def log(self) -> str:
+        """Last lines that the server wrote."""
+        return str(self.data.get("log", ""))
+
+    def __str__(self) -> str:
+        return _with_log(super().__str__(), self.log)
+
+
+class ServerDiedError(ConnectionLostError):
+    """The server's process or container ended, or was killed."""
+
+    code = "server_died"
+
+
+class ServerOutOfMemoryError(ConnectionLostError):
+    """The server was killed because it wanted more memory than it may have."""
+
+    code = "server_out_of_memory"
 
 
 class AddressInUseError(TransportError):
@@ -303,6 +346,24 @@ class ProviderError(OpenEnvGymError):
     code = "provider_error"
 
 
+class ProviderUnavailableError(ProviderError):
+    """What runs servers there does not answer, or its client is not installed."""
+
+    code = "provider_unavailable"
+
+
+class ProviderPermissionError(ProviderError, PermissionError):
+    """This user may not use what runs servers there."""
+
+    code = "provider_permission"
+
+
+class IsolationError(ProviderError):
+    """The environment runs code that nobody vouches for, and nothing would contain it."""
+
+    code = "isolation_required"
+
+
 class ServerStartError(ProviderError):
     """A server ended or stayed silent while it was starting; ``log`` holds its last lines."""
 
@@ -314,5 +375,46 @@ class ServerStartError(ProviderError):
         return str(self.data.get("log", ""))
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return f"{text}\nLast lines of the server:\n{self.log}" if self.log else text
+        return _with_log(super().__str__(), self.log)
+
+
+class OutOfDiskError(ServerStartError):
+    """There is no space left where servers or their images are kept."""
+
+    code = "out_of_disk"
+
+
+class ImageError(ProviderError):
+    """There is no usable container image; ``data["image"]`` names it."""
+
+    code = "image_error"
+
+
+class ImageNotFoundError(ImageError):
+    """The image is not there, and was not to be built or cannot be."""
+
+    code = "image_not_found"
+
+
+class ImageBuildError(ImageError):
+    """The image could not be built; ``log`` holds the end of the build's output."""
+
+    code = "image_build_failed"
+
+    @property
+    def log(self) -> str:
+        """Last lines of the build's output."""
+        return str(self.data.get("log", ""))
+
+    def __str__(self) -> str:
+        return _with_log(super().__str__(), self.log, of="build")
+
+
+class ImageVersionError(ImageError, ValueError):
+    """The image holds another version of this library than the one that runs here."""
+
+    code = "image_version"
+
+
+def _with_log(text: str, log: str, of: str = "server") -> str:
+    return f"{text}\nLast lines of the {of}:\n{log}" if log else text
