@@ -18,8 +18,11 @@ def creator(env_id: str) -> EnvCreator:
 
 
 def test_every_spec_leads_to_its_creator() -> None:
-    for env_id, entry in known_environments().items():
-        assert creator(env_id).entry is entry
+    known = known_environments()
+    ours = [env_id for env_id in gymnasium.registry if env_id in known]
+    assert len(ours) > 100
+    for env_id in ours:
+        assert creator(env_id).entry is known[env_id]
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,9 @@ def test_specs_survive_json_and_pickle(env_id: str) -> None:
 
 
 def test_specs_do_not_share_kwargs_with_the_catalogue() -> None:
-    for entry in known_environments().values():
+    registered = [e for e in known_environments().values() if e.id in registry]
+    assert len(registered) > 100
+    for entry in registered:
         assert gymnasium.spec(entry.id).kwargs is not entry.kwargs
 
 
