@@ -4,8 +4,10 @@ from openenv_gym.client.address import (
     Address,
     ChannelAddress,
     InboundAddress,
+    Loss,
     TcpAddress,
     UnixAddress,
+    not_lost,
     parse_base_url,
 )
 from openenv_gym.client.connection import Connection, Timing
@@ -16,8 +18,10 @@ __all__ = [
     "ChannelAddress",
     "Connection",
     "InboundAddress",
+    "Loss",
     "TcpAddress",
     "Timing",
     "UnixAddress",
+    "not_lost",
     "parse_base_url",
 ]

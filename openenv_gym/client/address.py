@@ -6,24 +6,41 @@ import contextlib
 import errno
 import os
 import re
+import secrets
 import socket
 import ssl
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from openenv_gym import errors
+from openenv_gym.protocol.limits import DIAL_KEY_BYTES
 
 
 __all__ = [
     "Address",
     "ChannelAddress",
     "InboundAddress",
+    "Loss",
     "TcpAddress",
     "UnixAddress",
+    "not_lost",
     "parse_base_url",
 ]
+
+
+Loss = Callable[[], errors.ConnectionLostError | None]
+"""Tells why a server is gone; None while it runs."""
+
+_KEY_S = 1.0  # so long a server that has connected may take to show its key
+_ASK_S = 0.25  # so often it is asked whether a server that is awaited still runs
+
+
+def not_lost() -> None:
+    """Know nothing of a loss: the `Loss` of a server that nobody watches."""
 
 
 class Address(Protocol):
@@ -33,8 +50,12 @@ class Address(Protocol):
     def uri(self) -> str:
         """``ws://`` or ``wss://`` URI of the handshake."""
 
-    def dial(self, timeout_s: float) -> socket.socket:
+    def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Return a connected socket.
+
+        Args:
+            timeout_s: How long to try.
+            why_lost: Asked now and then where it takes long; what it returns is raised.
 
         Raises:
             ServerUnreachableError: Nothing answers.
@@ -50,7 +71,7 @@ class UnixAddress:
     path: str
     uri = "ws://localhost/ws"
 
-    def dial(self, timeout_s: float) -> socket.socket:
+    def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Connect; see `Address`."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         return _connect(sock, self.path, timeout_s, str(self))
@@ -74,7 +95,7 @@ class TcpAddress:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'wss' if self.tls else 'ws'}://{host}:{self.port}{self.prefix}/ws"
 
-    def dial(self, timeout_s: float) -> socket.socket:
+    def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Connect; see `Address`."""
         try:
             sock = socket.create_connection((self.host, self.port), timeout_s)
@@ -108,7 +129,7 @@ class ChannelAddress:
         self._name = name
         self._lock = threading.Lock()
 
-    def dial(self, timeout_s: float) -> socket.socket:
+    def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Make a pair of sockets and send one end; see `Address`."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -127,10 +148,12 @@ class InboundAddress:
     """A server that dials us: it keeps one connection waiting for when we want one.
 
     So a container reaches its owner through a directory in which it can create, replace or remove
-    nothing, and needs no network.
+    nothing, and needs no network. Each connection begins with a key that only the server has read:
+    other programs in the container can connect as well.
 
     Args:
-        path: Where to listen; the directory decides who can connect.
+        path: Where to listen; the directory decides who can connect. The key is beside it, in
+            ``PATH.key``, until the server has shown it.
         name: What errors call the server.
 
     Raises:
@@ -142,33 +165,76 @@ class InboundAddress:
     def __init__(self, path: str, name: str) -> None:
         self._path = path
         self._name = name
+        self._key = secrets.token_bytes(DIAL_KEY_BYTES)
+        self._key_path: str | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            with open(f"{path}.key", "xb") as file:
+                self._key_path = f"{path}.key"
+                file.write(self._key)
+                # The server is another user; the directory keeps others out.
+                os.fchmod(file.fileno(), 0o444)
             self._listener.bind(path)
-            os.chmod(path, 0o666)  # the server is another user; the directory keeps others out
+            os.chmod(path, 0o666)
             self._listener.listen(16)
         except OSError as error:
             self._listener.close()
+            self._forget_key()
             raise errors.TransportError(
                 f"Cannot listen at {path} for {name}: {error.strerror or error}."
             ) from error
 
-    def dial(self, timeout_s: float) -> socket.socket:
+    def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Take the connection that the server has made; see `Address`."""
-        try:
-            self._listener.settimeout(timeout_s)
-            return self._listener.accept()[0]
-        except TimeoutError as error:
-            raise errors.ServerUnreachableError(
-                f"The server {self._name} did not connect within {timeout_s:.3g} s.",
-                hint="Has it started, and is it still running?",
-            ) from error
-        except OSError as error:
-            raise _unreachable(self._name, error) from error
+        end_s = time.monotonic() + timeout_s
+        while True:
+            sock = self._accept(end_s, why_lost)
+            if sock is None:
+                raise errors.ServerUnreachableError(
+                    f"The server {self._name} did not connect within {timeout_s:.3g} s.",
+                    hint="Has it started, and is it still running?",
+                )
+            if self._shows_key(sock):
+                self._forget_key()
+                return sock
+            sock.close()
+
+    def _accept(self, end_s: float, why_lost: Loss) -> socket.socket | None:
+        while True:
+            left_s = end_s - time.monotonic()
+            try:
+                self._listener.settimeout(max(min(left_s, _ASK_S), 0.001))
+                return self._listener.accept()[0]
+            except TimeoutError:
+                if (lost := why_lost()) is not None:
+                    raise lost from None
+                if left_s <= 0:
+                    return None
+            except OSError as error:
+                raise _unreachable(self._name, error) from error
+
+    def _shows_key(self, sock: socket.socket) -> bool:
+        shown = b""
+        end_s = time.monotonic() + _KEY_S
+        with contextlib.suppress(OSError):
+            while len(shown) < DIAL_KEY_BYTES:
+                sock.settimeout(max(end_s - time.monotonic(), 0.001))
+                if not (data := sock.recv(DIAL_KEY_BYTES - len(shown))):
+                    break
+                shown += data
+        return secrets.compare_digest(shown, self._key)
+
+    def _forget_key(self) -> None:
+        """Remove the file: the server has read it, and nobody else needs to."""
+        if self._key_path is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._key_path)
+            self._key_path = None
 
     def close(self) -> None:
         """Stop listening, which tells the server that its owner is gone."""
         self._listener.close()
+        self._forget_key()
         with contextlib.suppress(OSError):
             os.unlink(self._path)
 

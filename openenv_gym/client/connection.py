@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
-from openenv_gym.client.address import Address
+from openenv_gym.client.address import Address, Loss, not_lost
 from openenv_gym.client.transport import Frame, Transport, encode_message
 from openenv_gym.protocol.client_session import ClientSession, ClientState
 from openenv_gym.protocol.codec import decode_packet
@@ -81,7 +81,7 @@ class Connection:
         timeout_s: float = 120.0,
         connect_timeout_s: float | None = None,
         max_frame_bytes: int = Limits.max_frame_bytes,
-        why_lost: Callable[[], str | None] = lambda: None,
+        why_lost: Loss = not_lost,
     ) -> None:
         self._timeout_s = _seconds("timeout_s", timeout_s)
         wait_s = _seconds("wait_s", wait_s, zero=True)
@@ -344,20 +344,25 @@ class Connection:
                 self._connect(left_s, left_s)
                 return
             except (errors.ServerUnreachableError, errors.DeadlineExceededError) as error:
-                why = self._why_lost()
+                lost = self._why_lost()
                 gone = session.going_away is not None and isinstance(
                     error.__cause__, (FileNotFoundError, ConnectionRefusedError)
                 )
                 wait_s = _RETRY_S[min(attempt, len(_RETRY_S) - 1)]
-                if why is None and not gone and time.monotonic() + wait_s < end_s:
+                if lost is None and not gone and time.monotonic() + wait_s < end_s:
                     time.sleep(wait_s)
                     attempt += 1
                     continue
-                if why is None:
-                    why = f"The connection to {self._address} broke and cannot be resumed: {error}"
+                if lost is None:
+                    lost = errors.ConnectionLostError(
+                        f"The connection to {self._address} broke and cannot be resumed: {error}",
+                        hint="Make a new environment.",
+                    )
                 if session.going_away is not None:
-                    why = f"{why} Before, the server said that it stops: {session.going_away}."
-                raise errors.ConnectionLostError(why, hint="Make a new environment.") from error
+                    lost.message += (
+                        f" Before, the server said that it stops: {session.going_away}."
+                    )
+                raise lost from error
 
     def _drop(self) -> None:
         transport, self._transport = self._transport, None
@@ -366,7 +371,7 @@ class Connection:
         self._session.lost()
 
 
-def _why_no_more(session: ClientSession, why_lost: Callable[[], str | None]) -> str | None:
+def _why_no_more(session: ClientSession, why_lost: Loss) -> errors.ConnectionLostError | None:
     """Tell a transport whether to wait on; bound to the session only, so that no cycle arises."""
     session.check_open("go on")
     return why_lost()

@@ -23,7 +23,7 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from openenv_gym import errors
-from openenv_gym.client.address import Address
+from openenv_gym.client.address import Address, Loss, not_lost
 from openenv_gym.protocol.codec import decode_packet, encode_packet
 from openenv_gym.protocol.frames import (
     MessageReader,
@@ -59,7 +59,7 @@ class Transport:
         headers: Further headers of the opening request.
         timeout_s: For connecting and the handshake together, and for sending.
         max_frame_bytes: Largest message that is taken.
-        why_lost: Asked once a second while nothing comes; a text ends the wait. The end of the
+        why_lost: Asked once a second while nothing comes; an error ends the wait. The end of the
             connection alone does not tell that a server died: its children may hold it open.
 
     Raises:
@@ -77,14 +77,14 @@ class Transport:
         headers: Mapping[str, str],
         timeout_s: float,
         max_frame_bytes: int,
-        why_lost: Callable[[], str | None] = lambda: None,
+        why_lost: Loss = not_lost,
     ) -> None:
         end_s = time.monotonic() + timeout_s
         self._address = address
         self._timeout_s = timeout_s
         self._why_lost = why_lost
         self._reader = MessageReader(max_message_bytes=max_frame_bytes, peer_masks=False)
-        self._socket = address.dial(timeout_s)
+        self._socket = address.dial(timeout_s, why_lost)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
         self._patience = Patience(0.0 if self._tls else _LOOK_S)
         try:
@@ -199,9 +199,9 @@ class Transport:
             left_s = end_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError("no answer")
-            why = self._why_lost()
-            if why is not None:
-                raise errors.ConnectionLostError(why, hint="Make a new environment.")
+            lost = self._why_lost()
+            if lost is not None:
+                raise lost
 
     # -- handshake ----------------------------------------------------------------------------
 

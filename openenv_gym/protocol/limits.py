@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
-__all__ = ["PATH", "SUBPROTOCOL", "VERSION", "Limits"]
+__all__ = ["DIAL_KEY_BYTES", "PATH", "SUBPROTOCOL", "VERSION", "Limits"]
 
 SUBPROTOCOL = "openenv-gym.v1"
 VERSION = (1, 0)
 PATH = "/ws"
+DIAL_KEY_BYTES = 32  # a connection that a server makes to its owner begins with so many
 
 
 @dataclass(frozen=True)

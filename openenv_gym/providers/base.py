@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from openenv_gym.client import Address
+from openenv_gym.errors import ConnectionLostError
 
 
-__all__ = ["Provider", "RunningServer", "ServerTarget"]
+__all__ = ["NEW_ONE", "Provider", "RunningServer", "ServerTarget"]
+
+NEW_ONE = "Make a new environment."
+"""What to do about a server that is gone."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,8 @@ class RunningServer(Protocol):
     def address(self) -> Address:
         """Where it is."""
 
-    def why_lost(self) -> str | None:
-        """Say why the server is gone; None while it runs."""
+    def why_lost(self) -> ConnectionLostError | None:
+        """Tell why the server is gone, with its last lines; None while it runs."""
 
     def log_tail(self) -> str:
         """Return the last lines that it wrote."""

@@ -15,7 +15,7 @@ import uuid
 
 from openenv_gym import errors
 from openenv_gym.client import Address, ChannelAddress
-from openenv_gym.providers.base import RunningServer, ServerTarget
+from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget
 from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
 
 
@@ -78,8 +78,8 @@ class ProcessServer:
         """Process id of the server."""
         return self._process.pid
 
-    def why_lost(self) -> str | None:
-        """Say why the server is gone; None while it runs."""
+    def why_lost(self) -> errors.ConnectionLostError | None:
+        """Tell why the server is gone, with its last lines; None while it runs."""
         try:
             code = self._process.wait(0.2)
         except subprocess.TimeoutExpired:
@@ -87,9 +87,9 @@ class ProcessServer:
         how = (
             f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         )
-        text = f"The server {self._name} {how}."
-        tail = self.log_tail()
-        return f"{text}\nLast lines of the server:\n{tail}" if tail else text
+        return errors.ServerDiedError(
+            f"The server {self._name} {how}.", hint=NEW_ONE, data={"log": self.log_tail()}
+        )
 
     def log_tail(self) -> str:
         """Return the last lines that it wrote."""

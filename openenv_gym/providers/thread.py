@@ -8,8 +8,8 @@ import socket
 from collections.abc import Iterator
 
 from openenv_gym import errors
-from openenv_gym.client import Address
-from openenv_gym.providers.base import RunningServer, ServerTarget
+from openenv_gym.client import Address, Loss, not_lost
+from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget
 from openenv_gym.server import Application, Server, load_app
 
 
@@ -32,7 +32,7 @@ class ThreadServer:
         """This object itself: it dials by making a pair of sockets."""
         return self
 
-    def dial(self, timeout_s: float) -> socket.socket:
+    def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Return one end of a socket pair whose other end the server serves; see `Address`."""
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -43,9 +43,11 @@ class ThreadServer:
         self.server.adopt(theirs, "thread")
         return ours
 
-    def why_lost(self) -> str | None:
-        """Say why the server is gone; None while it runs."""
-        return "The server in this process was stopped." if self._stopped else None
+    def why_lost(self) -> errors.ConnectionLostError | None:
+        """Tell why the server is gone; None while it runs."""
+        if not self._stopped:
+            return None
+        return errors.ServerDiedError("The server in this process was stopped.", hint=NEW_ONE)
 
     def log_tail(self) -> str:
         """Return nothing: its log is this process's own."""

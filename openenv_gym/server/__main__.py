@@ -23,6 +23,7 @@ from openenv_gym.server.server import Server
 
 _MAX_LOG_BYTES = 16 << 20
 _MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # of the address of a Unix socket
+_PR_SET_DUMPABLE = 4  # prctl(2)
 _SPARE_DESCRIPTORS = 64  # beside one for each session
 
 _log = logging.getLogger("openenv_gym.server")
@@ -106,6 +107,7 @@ def _serve(options: argparse.Namespace) -> int:
         os.set_inheritable(options.channel_fd, False)
         server.adopt_channel(socket.socket(fileno=options.channel_fd))
     if options.dial is not None:
+        _close_to_others()
         server.dial_owner(options.dial)
     told = False
 
@@ -138,6 +140,14 @@ def _serve(options: argparse.Namespace) -> int:
     sys.stdout.flush()
     # Threads that are still inside an environment must not keep the process alive.
     os._exit(0)
+
+
+def _close_to_others() -> None:
+    """Keep programs of the same user, which an environment may start, from reading our memory."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _integer(least: int, most: float = math.inf) -> Callable[[str], int]:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from openenv_gym import errors
@@ -148,30 +149,34 @@ class Server:
         """Serve an owner who listens on a Unix socket and whom we dial.
 
         One connection always waits for him; when he begins to use it, the next one is made. When
-        he stops listening, this server stops too.
+        he stops listening, this server stops too. Each begins with the key that he left in
+        ``PATH.key`` (docs/protocol.md, section 1), which nobody else in this place can read by
+        the time that an environment runs.
 
         Raises:
-            TransportError: He does not listen there.
+            TransportError: He does not listen there, or left no key.
         """
         try:
-            self._dial(path)
+            key = Path(f"{path}.key").read_bytes()
+            self._dial(path, key)
         except OSError as error:
             raise errors.TransportError(
                 f"Cannot reach the owner at {path}: {error.strerror}."
             ) from error
 
-    def _dial(self, path: str) -> None:
+    def _dial(self, path: str, key: bytes) -> None:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.connect(path)
+            sock.sendall(key)
         except OSError:
             sock.close()
             raise
-        self.adopt(sock, "owner", first_bytes=functools.partial(self._dial_again, path))
+        self.adopt(sock, "owner", first_bytes=functools.partial(self._dial_again, path, key))
 
-    def _dial_again(self, path: str) -> None:
+    def _dial_again(self, path: str, key: bytes) -> None:
         try:
-            self._dial(path)
+            self._dial(path, key)
         except OSError:
             _log.info("The owner is gone")
             self.request_stop()

@@ -87,9 +87,9 @@ def test_a_resume_that_is_cut_itself_is_tried_again(network: CuttingAddress) -> 
         cuts = iter([60, 130, 250, 400])
         dial = network.target.dial
 
-        def dial_again(timeout_s: float, cuts: Iterator[int] = cuts, dial=dial):  # type: ignore[no-untyped-def]
+        def dial_again(timeout_s: float, why_lost: Any, cuts: Iterator[int] = cuts, dial=dial):  # type: ignore[no-untyped-def]
             network.cut_down = next(cuts, None)
-            return dial(timeout_s)
+            return dial(timeout_s, why_lost)
 
         network.target.dial = dial_again  # type: ignore[method-assign]
         observation = connection.call("step", [number]).value[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,36 @@ def test_nobody_to_dial(tmp_path: Path) -> None:
     with pytest.raises(errors.TransportError, match="Cannot reach the owner"):
         server.dial_owner(str(tmp_path / "nobody"))
     server.stop()
+
+
+def test_who_does_not_show_the_key_is_not_the_server(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    address = InboundAddress(path, "test")
+    impostors = []
+    for shown in (b"", b"short", bytes(32), b"GET / HTTP/1.1\r\n\r\n" + bytes(32)):
+        impostor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        impostor.connect(path)
+        impostor.sendall(shown)
+        impostors.append(impostor)
+    impostors[0].shutdown(socket.SHUT_WR)
+    server = Server(create_app(CountingEnv))
+    server.start()
+    server.dial_owner(path)
+    connection = Connection(address, {}, timeout_s=10)
+    assert connection.call("reset", [None, None]).value[0]["count"].tolist() == [0, 1, 0]
+    assert not (tmp_path / "s.key").exists()
+    for impostor in impostors:
+        with impostor, contextlib.suppress(ConnectionResetError):
+            impostor.settimeout(5)
+            assert impostor.recv(1) == b""
+    connection.close()
+    address.close()
+    server.stop()
+
+
+def test_an_owner_hears_at_once_that_the_server_has_died(tmp_path: Path) -> None:
+    address = InboundAddress(str(tmp_path / "s"), "test")
+    lost = errors.ServerDiedError("It fell over.", data={"log": "ouch"})
+    with pytest.raises(errors.ServerDiedError, match="It fell over.\nLast lines.*\nouch"):
+        Connection(address, {}, timeout_s=60, why_lost=lambda: lost)
+    address.close()

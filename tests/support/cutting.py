@@ -7,7 +7,7 @@ import socket
 import threading
 from dataclasses import dataclass, field
 
-from openenv_gym.client import Address
+from openenv_gym.client import Address, Loss, not_lost
 
 
 @dataclass
@@ -28,9 +28,9 @@ class CuttingAddress:
     _threads: list[threading.Thread] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def dial(self, timeout_s: float) -> socket.socket:
+    def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         ours, near = socket.socketpair()
-        far = self.target.dial(timeout_s)
+        far = self.target.dial(timeout_s, why_lost)
         far.settimeout(None)
         self.dials += 1
         self._open += [near, far]
