@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openenv_gym import errors
     from openenv_gym.env import RemoteEnv
     from openenv_gym.models import Action, Array, Observation, State, StepResult
+    from openenv_gym.registration.shared import SharedServer, start_server
     from openenv_gym.server import Environment
 
 __all__ = [
@@ -31,10 +32,12 @@ __all__ = [
     "Environment",
     "Observation",
     "RemoteEnv",
+    "SharedServer",
     "State",
     "StepResult",
     "__version__",
     "errors",
+    "start_server",
 ]
 
 _HOMES = {
@@ -43,8 +46,10 @@ _HOMES = {
     "Environment": "openenv_gym.server",
     "Observation": "openenv_gym.models",
     "RemoteEnv": "openenv_gym.env",
+    "SharedServer": "openenv_gym.registration.shared",
     "State": "openenv_gym.models",
     "StepResult": "openenv_gym.models",
+    "start_server": "openenv_gym.registration.shared",
 }
 
 

@@ -359,9 +359,7 @@ class Connection:
                         hint="Make a new environment.",
                     )
                 if session.going_away is not None:
-                    lost.message += (
-                        f" Before, the server said that it stops: {session.going_away}."
-                    )
+                    lost.message += f" Before, the server said that it stops: {session.going_away}."
                 raise lost from error
 
     def _drop(self) -> None:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import os
+from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
 from openenv_gym.providers.base import Provider, RunningServer, ServerTarget
 
 
-__all__ = ["Provider", "RunningServer", "ServerTarget", "get_provider"]
+if TYPE_CHECKING:
+    from openenv_gym.providers.docker import ContainerLimits, DockerProvider
 
-_log = logging.getLogger("openenv_gym")
-_warned = False
+__all__ = [
+    "ContainerLimits",
+    "DockerProvider",
+    "Provider",
+    "RunningServer",
+    "ServerTarget",
+    "get_provider",
+]
 
 
 def get_provider(choice: str | Provider | None) -> Provider:
     """Return the provider that ``provider=`` or ``OPENENV_PROVIDER`` asks for.
 
     Args:
-        choice: ``"auto"``, ``"process"``, ``"thread"``, or a provider; None reads the variable
-            and falls back to ``"auto"``.
+        choice: ``"auto"``, ``"docker"``, ``"process"``, ``"thread"``, or a provider; None reads the
+            variable and falls back to ``"auto"``.
 
     Raises:
         InvalidOptionError: There is no provider of this name.
@@ -29,8 +36,13 @@ def get_provider(choice: str | Provider | None) -> Provider:
         return choice
     name = choice or os.environ.get("OPENENV_PROVIDER") or "auto"
     if name == "auto":
-        _warn_once()
-        name = "process"
+        from openenv_gym.providers.auto import AutoProvider
+
+        return AutoProvider()
+    if name == "docker":
+        from openenv_gym.providers.docker import DockerProvider
+
+        return DockerProvider()
     if name == "process":
         from openenv_gym.providers.process import ProcessProvider
 
@@ -42,15 +54,13 @@ def get_provider(choice: str | Provider | None) -> Provider:
     raise errors.InvalidOptionError(
         f"There is no provider {name!r}.",
         field="provider",
-        hint='Expected "auto", "process", "thread", or a provider object.',
+        hint='Expected "auto", "docker", "process", "thread", or a provider object.',
     )
 
 
-def _warn_once() -> None:
-    global _warned
-    if not _warned:
-        _warned = True
-        _log.warning(
-            "The environment runs in a local process: faults stay there, but nothing isolates it "
-            'from this machine (provider="process" says that you know).'
-        )
+def __getattr__(name: str) -> Any:
+    if name in ("ContainerLimits", "DockerProvider"):
+        from openenv_gym.providers import docker
+
+        return getattr(docker, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -33,7 +33,13 @@ class ServerTarget:
 
 
 class RunningServer(Protocol):
-    """A server that a provider has started. It ends with the process that started it."""
+    """A server that a provider has started. It ends with the process that started it.
+
+    Attributes:
+        token: Credential for it; None where only its owner can reach it.
+    """
+
+    token: str | None
 
     @property
     def address(self) -> Address:
@@ -54,9 +60,11 @@ class Provider(Protocol):
 
     Attributes:
         name: What ``provider=`` calls it.
+        isolates: It keeps what runs in a server away from this machine.
     """
 
     name: str
+    isolates: bool
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; it may still be starting when this returns.

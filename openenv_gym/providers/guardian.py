@@ -2,7 +2,8 @@
 
 Run as a script (standard library only, so that it starts in milliseconds), it reads lines from its
 standard input: ``+THING`` to watch a thing, ``-THING`` to forget it, where a thing is
-``process:PID:MARKER`` (with its group, and whatever inherited the marker) or ``container:ID``.
+``process:PID:MARKER`` (with its group, and whatever inherited the marker), ``container:ID``, or
+``mount:DIRECTORY`` (made by `make_mount`).
 When the input ends, which the kernel sees to even after SIGKILL, it gives servers a moment to end
 by themselves and removes the rest, with all their children. Imported, it offers `Guardian`, the
 owner's side.
@@ -17,14 +18,25 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 
-__all__ = ["MARKER", "Guardian", "guardian", "kill_marked"]
+__all__ = [
+    "MARKER",
+    "SOCKET_NAME",
+    "Guardian",
+    "guardian",
+    "kill_marked",
+    "make_mount",
+    "remove_mount",
+]
 
 MARKER = "OPENENV_SERVER"  # variable by which all that a server started is found
 
+SOCKET_NAME = "s"
+_INNER = "run"
 _GRACE_S = 1.0
 
 
@@ -42,7 +54,7 @@ class Guardian:
         """Have a thing removed when this process is gone.
 
         Args:
-            thing: ``process:PID:MARKER`` or ``container:ID``.
+            thing: ``process:PID:MARKER``, ``container:ID`` or ``mount:DIRECTORY``.
 
         Raises:
             OSError: No guardian can be started.
@@ -148,6 +160,32 @@ def _is_marked(pid: int, marker: str) -> bool:
         return False
 
 
+def make_mount() -> tuple[str, str]:
+    """Make a directory for a socket, and return the outer one and the inner one.
+
+    The outer one keeps other users of this machine out; the inner one may be mounted elsewhere.
+    """
+    outer = tempfile.mkdtemp(prefix="openenv-")
+    inner = os.path.join(outer, _INNER)
+    os.mkdir(inner)
+    os.chmod(inner, 0o755)
+    return outer, inner
+
+
+def remove_mount(outer: str) -> None:
+    """Remove what `make_mount` made, with the files that an `InboundAddress` puts there.
+
+    By name: nothing is followed, and a directory that holds anything else stays.
+    """
+    inner = os.path.join(outer, _INNER)
+    for name in (SOCKET_NAME, f"{SOCKET_NAME}.key"):
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(inner, name))
+    for directory in (inner, outer):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+
+
 def _main() -> None:
     watched: dict[str, str] = {}
     for line in sys.stdin:
@@ -163,6 +201,9 @@ def _main() -> None:
         kind, _, name = thing.partition(":")
         if kind == "container":
             _remove_container(name)
+            continue
+        if kind == "mount":
+            remove_mount(name)
             continue
         pid, _, marker = name.partition(":")
         if _alive(thing, birth):

@@ -32,6 +32,8 @@ class ProcessServer:
     process was killed, it stops.
     """
 
+    token: str | None = None
+
     def __init__(self, target: ServerTarget) -> None:
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
@@ -138,6 +140,7 @@ class ProcessProvider:
     """Starts each server as a process of its own."""
 
     name = "process"
+    isolates = False
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`."""

@@ -20,6 +20,7 @@ class ThreadServer:
     """A server in this process, reached through socket pairs."""
 
     uri = "ws://localhost/ws"
+    token: str | None = None
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -67,6 +68,7 @@ class ThreadProvider:
     """Starts servers in threads of this process."""
 
     name = "thread"
+    isolates = False
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`."""

@@ -12,13 +12,15 @@ from openenv_gym import errors
 if TYPE_CHECKING:
     import gymnasium
 
+    from openenv_gym.client import Connection
     from openenv_gym.env import RemoteEnv
-    from openenv_gym.providers import Provider
+    from openenv_gym.providers import Provider, RunningServer
     from openenv_gym.registration.catalogue import CatalogueEntry
+    from openenv_gym.registration.shared import SharedServer
 
-__all__ = ["make_env"]
+__all__ = ["make_env", "open_session", "start"]
 
-_START_S = 60.0  # a server that starts imports its environment first
+START_S = 60.0  # a server that starts imports its environment first
 
 
 def make_env(
@@ -27,6 +29,8 @@ def make_env(
     *,
     provider: str | Provider | None = None,
     base_url: str | None = None,
+    server: SharedServer | None = None,
+    allow_unisolated: bool = False,
     render_mode: str | None = None,
     timeout_s: float = 120.0,
     wait_s: float = 0.0,
@@ -40,11 +44,14 @@ def make_env(
 
     Args:
         entry: What the catalogue says of the id.
-        provider: Where the server runs: ``"auto"`` (default), ``"process"``, ``"thread"``, or a
-            provider object. The variable ``OPENENV_PROVIDER`` stands for it where it is None.
+        provider: Where the server runs: ``"auto"`` (default), ``"docker"``, ``"process"``,
+            ``"thread"``, or a provider object. The variable ``OPENENV_PROVIDER`` stands for it
+            where it is None.
         base_url: Address of a server that runs already (``http://host:port``,
             ``unix:///path``). The variable ``OPENENV_BASE_URL`` stands for it where it is None
             and no provider is named.
+        server: What `start_server` returned, to share it with other environments.
+        allow_unisolated: Run an environment that runs untrusted code where nothing contains it.
         render_mode: How to render.
         timeout_s: Limit of each request.
         wait_s: How long to wait for a place where the server is full.
@@ -55,13 +62,16 @@ def make_env(
 
     Raises:
         InvalidOptionError: An option is unknown, missing or wrong.
-        ServerStartError: The server cannot be started.
+        ProviderError: The server cannot be started.
+        IsolationError: The environment runs untrusted code, and nothing would contain it.
         OpenEnvGymError: The session cannot be opened.
     """
     env = _make_remote(
         entry,
         provider=provider,
         base_url=base_url,
+        server=server,
+        allow_unisolated=allow_unisolated,
         render_mode=render_mode,
         timeout_s=timeout_s,
         wait_s=wait_s,
@@ -81,6 +91,8 @@ def _make_remote(
     *,
     provider: str | Provider | None,
     base_url: str | None,
+    server: SharedServer | None,
+    allow_unisolated: bool,
     render_mode: str | None,
     timeout_s: float,
     wait_s: float,
@@ -94,6 +106,8 @@ def _make_remote(
         entry.id,
         provider=provider,
         base_url=base_url,
+        server=server,
+        allow_unisolated=allow_unisolated,
         render_mode=render_mode,
         timeout_s=timeout_s,
         wait_s=wait_s,
@@ -104,13 +118,23 @@ def _make_remote(
         options["render_mode"] = "rgb_array" if human else render_mode
     if entry.package == "gymnasium" and entry.hosted is not None:
         options["env_id"] = entry.hosted
-    if base_url is None and provider is None:
+    given = {"provider": provider, "base_url": base_url, "server": server}
+    if len(named := [name for name, value in given.items() if value is not None]) > 1:
+        raise errors.InvalidOptionError(
+            f"{' and '.join(named)} each say where the server is; expected one of them.",
+            field=named[-1],
+        )
+    if not named:
         base_url = os.environ.get("OPENENV_BASE_URL")
-    if base_url is not None:
+    release = _nothing
+    if server is not None:
+        connection = server.connect(entry, options, timeout_s=timeout_s, wait_s=wait_s)
+    elif base_url is not None:
         connection = _connect(entry, base_url, options, timeout_s, wait_s)
-        release = _nothing
     else:
-        connection, release = _start(entry, provider, options, timeout_s, wait_s)
+        running = start(entry, provider, allow_unisolated=allow_unisolated)
+        release = running.stop
+        connection = open_session(entry, running, options, timeout_s=timeout_s, wait_s=wait_s)
     try:
         return RemoteEnv(connection, human=human, release=release, recipe=recipe)
     except BaseException:
@@ -125,7 +149,7 @@ def _connect(
     options: dict[str, Any],
     timeout_s: float,
     wait_s: float,
-) -> Any:
+) -> Connection:
     from openenv_gym.client import Connection, parse_base_url
 
     return Connection(
@@ -138,14 +162,16 @@ def _connect(
     )
 
 
-def _start(
-    entry: CatalogueEntry,
-    choice: str | Provider | None,
-    options: dict[str, Any],
-    timeout_s: float,
-    wait_s: float,
-) -> tuple[Any, Any]:
-    from openenv_gym.client import Connection
+def start(
+    entry: CatalogueEntry, choice: str | Provider | None, *, allow_unisolated: bool = False
+) -> RunningServer:
+    """Start a server for an entry.
+
+    Raises:
+        InvalidOptionError: Only a server that runs already can serve it.
+        IsolationError: It runs untrusted code, and this provider contains nothing.
+        ProviderError: The server cannot be started.
+    """
     from openenv_gym.providers import ServerTarget, get_provider
 
     if entry.package is None:
@@ -155,34 +181,64 @@ def _start(
             hint='Pass base_url="http://host:port", or set OPENENV_BASE_URL.',
         )
     provider = get_provider(choice)
-    server = provider.start(
+    untrusted = entry.untrusted and not allow_unisolated
+    if untrusted and not provider.isolates and provider.name != "auto":
+        raise errors.IsolationError(
+            f"{entry.id} runs code that nobody vouches for, and provider={provider.name!r} "
+            "contains nothing of what that code does.",
+            hint='Pass provider="docker", or allow_unisolated=True if you know that code.',
+        )
+    return provider.start(
         ServerTarget(
             entry.package,
             image=entry.image,
-            untrusted=entry.untrusted,
+            untrusted=untrusted,
             thread_affinity=entry.thread_affinity,
         )
     )
+
+
+def open_session(
+    entry: CatalogueEntry,
+    running: RunningServer,
+    options: dict[str, Any],
+    *,
+    timeout_s: float,
+    wait_s: float,
+) -> Connection:
+    """Open a session on a server that was just started; stop it where that fails.
+
+    Raises:
+        ServerStartError: The server ended before it was ready.
+        ServerOutOfMemoryError: Likewise, because it wanted too much memory.
+        OpenEnvGymError: The session cannot be opened.
+    """
+    from openenv_gym.client import Connection
+
     try:
-        connection = Connection(
-            server.address,
+        return Connection(
+            running.address,
             options,
+            token=running.token,
             timeout_s=timeout_s,
             wait_s=wait_s,
-            connect_timeout_s=_START_S,
-            why_lost=server.why_lost,
+            connect_timeout_s=START_S,
+            why_lost=running.why_lost,
         )
+    except errors.ServerOutOfMemoryError:
+        running.stop()
+        raise
     except (errors.ServerUnreachableError, errors.ConnectionLostError) as error:
-        log = server.log_tail()
-        server.stop()
+        # Before it is stopped, which takes the log with it.
+        log = error.data.get("log") or running.log_tail()
+        running.stop()
         raise errors.ServerStartError(
-            f"The server of {entry.id} ended before it was ready.",
+            f"The server of {entry.id} ended before it was ready: {error.message}",
             data={"log": log},
         ) from error
     except BaseException:
-        server.stop()
+        running.stop()
         raise
-    return connection, server.stop
 
 
 def _make_again(our_id: str, /, **kwargs: Any) -> RemoteEnv:

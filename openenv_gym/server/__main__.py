@@ -42,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
         "--dial", type=_socket_path, metavar="PATH", help="Unix socket of an owner to connect to"
     )
     parser.add_argument("--channel-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--owner-stdin", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--trim-log", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--capacity", type=_integer(1), default=4096, help="sessions at once")
     parser.add_argument(
@@ -79,6 +80,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     token = _read_token(options.token_file) if options.token_file else None
+    if options.owner_stdin:
+        # The token is its first line; its end, later on, that the owner is gone.
+        token = _read_line(0)
     _raise_descriptor_limit(options.capacity)
     limits = Limits(
         max_frame_bytes=options.max_frame_bytes,
@@ -106,6 +110,9 @@ def _serve(options: argparse.Namespace) -> int:
     if options.channel_fd is not None:
         os.set_inheritable(options.channel_fd, False)
         server.adopt_channel(socket.socket(fileno=options.channel_fd))
+    if options.owner_stdin:
+        _close_to_others()
+        server.watch_owner(0)
     if options.dial is not None:
         _close_to_others()
         server.dial_owner(options.dial)
@@ -205,6 +212,14 @@ def _read_token(path: Path) -> str:
             field="token_file",
         )
     return token
+
+
+def _read_line(fd: int) -> str:
+    """Read a line and not a byte more."""
+    line = b""
+    while (byte := os.read(fd, 1)) not in (b"", b"\n"):
+        line += byte
+    return line.decode("ascii")
 
 
 def _raise_descriptor_limit(capacity: int) -> None:

@@ -145,6 +145,18 @@ class Server:
         self._listeners.append(channel)
         self.pool.add(channel.fileno(), functools.partial(self._receive_socket, channel))
 
+    def watch_owner(self, fd: int) -> None:
+        """Stop this server when a descriptor that its owner holds the other end of ends."""
+
+        def on_event(event: Event) -> None:
+            if os.read(fd, 4096):
+                self.pool.arm(fd)
+            else:
+                _log.info("The owner is gone")
+                self.request_stop()
+
+        self.pool.add(fd, on_event)
+
     def dial_owner(self, path: str) -> None:
         """Serve an owner who listens on a Unix socket and whom we dial.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openenv_gym import errors
-from openenv_gym.client import Connection
+from openenv_gym.client import Connection, Loss
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.providers.thread import ThreadServer
 from openenv_gym.server import Server, create_app
@@ -87,7 +87,7 @@ def test_a_resume_that_is_cut_itself_is_tried_again(network: CuttingAddress) -> 
         cuts = iter([60, 130, 250, 400])
         dial = network.target.dial
 
-        def dial_again(timeout_s: float, why_lost: Any, cuts: Iterator[int] = cuts, dial=dial):  # type: ignore[no-untyped-def]
+        def dial_again(timeout_s: float, why_lost: Loss, cuts: Iterator[int] = cuts, dial=dial):  # type: ignore[no-untyped-def]
             network.cut_down = next(cuts, None)
             return dial(timeout_s, why_lost)
 

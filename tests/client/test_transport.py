@@ -373,7 +373,9 @@ def test_a_dead_server_whose_connection_stays_open_is_noticed(fake: Any) -> None
         while sock.recv(4096):
             pass
 
-    connection = connect(fake(script), timeout_s=30, why_lost=lambda: errors.ServerDiedError("It was killed."))
+    connection = connect(
+        fake(script), timeout_s=30, why_lost=lambda: errors.ServerDiedError("It was killed.")
+    )
     begin_s = time.monotonic()
     with pytest.raises(errors.ConnectionLostError, match="It was killed"):
         connection.call("step", [1])

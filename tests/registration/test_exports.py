@@ -14,10 +14,12 @@ NAMES = [
     "Environment",
     "Observation",
     "RemoteEnv",
+    "SharedServer",
     "State",
     "StepResult",
     "__version__",
     "errors",
+    "start_server",
 ]
 
 
@@ -36,6 +38,8 @@ def test_all() -> None:
         ("RemoteEnv", "env"),
         ("State", "models"),
         ("StepResult", "models"),
+        ("SharedServer", "registration.shared"),
+        ("start_server", "registration.shared"),
     ],
 )
 def test_names_come_from_their_homes(name: str, home: str) -> None:

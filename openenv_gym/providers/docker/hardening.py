@@ -6,13 +6,16 @@ The flags and why each is there are described in docs/security.md.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from openenv_gym.errors import InvalidOptionError
 
-__all__ = ["MOUNT_POINT", "ContainerLimits", "container_options"]
+
+__all__ = ["MOUNT_POINT", "PORT", "ContainerLimits", "container_options"]
 
 MOUNT_POINT = "/run/openenv"
+PORT = 8000
 NOBODY = "65534:65534"
 
 
@@ -30,11 +33,22 @@ class ContainerLimits:
     """
 
     memory_bytes: int = 2 << 30
-    cpus: float = 0.0
+    cpus: float = field(default_factory=lambda: float(os.cpu_count() or 1))
     pids: int = 256
     tmp_bytes: int = 64 << 20
     files: int = 4096
     log_bytes: int = 5 << 20
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            kind = float if each.name == "cpus" else int
+            if isinstance(value, bool) or not isinstance(value, (int, kind)) or not value > 0:
+                raise InvalidOptionError(
+                    f"{each.name} is {value!r:.40}, expected a positive "
+                    f"{'number' if kind is float else 'integer'}.",
+                    field=each.name,
+                )
 
     @classmethod
     def default(cls, *, num_servers: int = 1, num_envs: int = 1) -> ContainerLimits:
@@ -55,19 +69,29 @@ class ContainerLimits:
         )
 
 
-def container_options(limits: ContainerLimits, mount: str) -> dict[str, Any]:
+def container_options(
+    limits: ContainerLimits, *, mount: str | None = None, published: bool = False
+) -> dict[str, Any]:
     """Return the keyword arguments of docker-py's ``containers.create``.
 
     Args:
         limits: Bounds of the container.
-        mount: Directory of the host that appears, read-only, at `MOUNT_POINT`.
+        mount: Directory of the host that appears, read-only, at `MOUNT_POINT`; without one the
+            container reads its standard input.
+        published: Give it a network, and publish `PORT` on the loopback interface.
     """
     from docker.types import LogConfig, Mount, Ulimit
 
+    mounts = []
+    if mount is not None:
+        mounts = [Mount(MOUNT_POINT, mount, type="bind", read_only=True, propagation="rprivate")]
+    network: dict[str, Any] = {"network_mode": "none"}
+    if published:
+        network = {"network_mode": "bridge", "ports": {f"{PORT}/tcp": ("127.0.0.1", None)}}
     return {
-        "network_mode": "none",
+        **network,
         "read_only": True,
-        "mounts": [Mount(MOUNT_POINT, mount, type="bind", read_only=True, propagation="rprivate")],
+        "mounts": mounts,
         "tmpfs": {
             "/tmp": f"rw,nosuid,nodev,noexec,size={limits.tmp_bytes},nr_inodes=4096,mode=1777"
         },
@@ -89,7 +113,7 @@ def container_options(limits: ContainerLimits, mount: str) -> dict[str, Any]:
             type="json-file", config={"max-size": str(limits.log_bytes), "max-file": "1"}
         ),
         "environment": {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "HOME": "/tmp"},
-        "stdin_open": False,
+        "stdin_open": mount is None,
         "tty": False,
         "detach": True,
     }

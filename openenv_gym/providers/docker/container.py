@@ -1,0 +1,279 @@
+"""One server in a hardened container: created, reached, watched, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import http
+import http.client
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from openenv_gym import errors
+from openenv_gym._version import __version__
+from openenv_gym.client import Address, InboundAddress, TcpAddress
+from openenv_gym.providers.base import NEW_ONE, ServerTarget
+from openenv_gym.providers.docker.daemon import OWNER_LABEL, daemon_reason, explain, owner
+from openenv_gym.providers.docker.hardening import (
+    MOUNT_POINT,
+    PORT,
+    ContainerLimits,
+    container_options,
+)
+from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress
+from openenv_gym.providers.guardian import SOCKET_NAME, guardian, make_mount, remove_mount
+
+
+__all__ = ["DockerServer", "Reach"]
+
+_LOG_TAIL_LINES = 40
+_START_S = 60.0
+_KILLED = 128 + 9  # exit code of what SIGKILL ended
+
+
+class Reach(str, Enum):
+    """How a server in a container is reached."""
+
+    SOCKET = "socket"
+    """It dials a Unix socket of ours, in a directory that it can only read. No network."""
+    EXEC = "exec"
+    """A program that the daemon runs beside it passes its streams on. No network."""
+    PORT = "port"
+    """A port on the loopback interface of the daemon's machine. Needs a network."""
+
+
+class DockerServer:
+    """A server in a container of its own.
+
+    Args:
+        client: Client of the daemon.
+        target: What is to be served.
+        image: Image that holds it.
+        limits: Bounds of the container.
+        reach: How it is to be reached.
+
+    Attributes:
+        address: Where it is.
+        token: Credential for it; None where only its owner can reach it.
+
+    Raises:
+        ServerStartError: The daemon refuses.
+        MountError: It cannot mount a directory of this machine.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        target: ServerTarget,
+        image: str,
+        limits: ContainerLimits,
+        reach: Reach,
+    ) -> None:
+        self._owner_pid = os.getpid()
+        # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
+        self._lock = threading.RLock()
+        self._api = client.api
+        self._image = image
+        self._stopped = False
+        self._id = ""
+        self._lifeline: Any = None
+        self._directory: str | None = None
+        self.token: str | None = None
+        try:
+            with self._explained(reach):
+                self._create(client, target, limits, reach)
+                guardian.watch(f"container:{self._id}")
+                if reach is not Reach.SOCKET:
+                    self._open_lifeline()
+                self._api.start(self._id)
+                self.address: Address = self._address(client, reach)
+        except BaseException:
+            self.stop()
+            raise
+        _alive.add(self)
+
+    @property
+    def container_id(self) -> str:
+        """Id of the container."""
+        return self._id
+
+    # -- start --------------------------------------------------------------------------------
+
+    def _create(
+        self, client: Any, target: ServerTarget, limits: ContainerLimits, reach: Reach
+    ) -> None:
+        command = ["python", "-m", "openenv_gym.server", target.package]
+        if target.thread_affinity:
+            command.append("--thread-affinity")
+        mount = None
+        if reach is Reach.SOCKET:
+            self._directory, mount = make_mount()
+            guardian.watch(f"mount:{self._directory}")
+            self._inbound = InboundAddress(
+                os.path.join(mount, SOCKET_NAME), f"docker:{self._image}"
+            )
+            command += ["--dial", f"{MOUNT_POINT}/{SOCKET_NAME}"]
+        else:
+            self.token = secrets.token_urlsafe(32)
+            where = ["--uds", SOCKET_PATH]
+            if reach is Reach.PORT:
+                where = ["--host", "0.0.0.0", "--port", str(PORT)]
+            command += [*where, "--owner-stdin"]
+        container = client.containers.create(
+            self._image,
+            command,
+            labels={
+                OWNER_LABEL: owner(),
+                "openenv.environment": target.package,
+                "openenv.version": __version__,
+            },
+            **container_options(limits, mount=mount, published=reach is Reach.PORT),
+        )
+        self._id = str(container.id)
+
+    def _open_lifeline(self) -> None:
+        """Hold the standard input of the server: the token, and its end when we are gone."""
+        self._lifeline = self._api.attach_socket(self._id, params={"stdin": 1, "stream": 1})
+        raw = getattr(self._lifeline, "_sock", self._lifeline)
+        raw.sendall(f"{self.token}\n".encode())
+
+    def _address(self, client: Any, reach: Reach) -> Address:
+        if reach is Reach.SOCKET:
+            return self._inbound
+        if reach is Reach.EXEC:
+            return ExecAddress(client, self._id, f"docker:{self._image}")
+        ports = self._api.inspect_container(self._id)["NetworkSettings"]["Ports"]
+        published = ports[f"{PORT}/tcp"][0]
+        host, port = published["HostIp"], int(published["HostPort"])
+        self._wait_for(host, port)
+        return TcpAddress(host, port)
+
+    def _wait_for(self, host: str, port: int) -> None:
+        """Wait until the server itself answers: Docker accepts connections before it does."""
+        end_s = time.monotonic() + _START_S
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                connection = http.client.HTTPConnection(host, port, timeout=_START_S)
+                with contextlib.closing(connection):
+                    connection.request("GET", "/health")
+                    if connection.getresponse().status == http.HTTPStatus.OK:
+                        return
+            if (lost := self.why_lost()) is not None:
+                raise errors.ServerStartError(lost.message, data=lost.data) from lost
+            if time.monotonic() > end_s:
+                raise errors.ServerStartError(
+                    f"The server in the container {self._id[:12]} of {self._image} does not answer "
+                    f"at {host}:{port}.",
+                    data={"log": self.log_tail()},
+                )
+            time.sleep(0.02)
+
+    @contextlib.contextmanager
+    def _explained(self, reach: Reach) -> Iterator[None]:
+        try:
+            yield
+        except errors.OpenEnvGymError:
+            raise
+        except Exception as error:
+            reason = daemon_reason(error)
+            if reach is Reach.SOCKET and _speaks_of_mount(reason):
+                raise MountError(reason, data={"image": self._image}) from error
+            raise explain(error, f"start a container of {self._image}", self._image) from error
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def why_lost(self) -> errors.ConnectionLostError | None:
+        """Tell why the server is gone, with its last lines; None while it runs."""
+        name = f"The container {self._id[:12]} of {self._image}"
+        if self._stopped:
+            return errors.ServerDiedError(f"{name} was stopped.", hint=NEW_ONE)
+        try:
+            state = self._api.inspect_container(self._id)["State"]
+        except Exception as error:
+            return errors.ServerDiedError(f"{name} is gone: {daemon_reason(error)}", hint=NEW_ONE)
+        if state["Running"]:
+            return None
+        data = {"log": self.log_tail(), "exit_code": state["ExitCode"], "container": self._id}
+        if state.get("OOMKilled"):
+            return errors.ServerOutOfMemoryError(
+                f"{name} ran out of memory and was killed.",
+                hint="Give it more: DockerProvider(limits=ContainerLimits(memory_bytes=...)).",
+                data=data,
+            )
+        how = f"ended with code {state['ExitCode']}"
+        if state["ExitCode"] == _KILLED:
+            how = "was killed"
+        if state.get("Error"):
+            how += f" ({state['Error']})"
+        return errors.ServerDiedError(f"{name} {how}.", hint=NEW_ONE, data=data)
+
+    def log_tail(self) -> str:
+        """Return the last lines that it wrote."""
+        with contextlib.suppress(Exception):
+            text: bytes = self._api.logs(self._id, tail=_LOG_TAIL_LINES)
+            return text.decode(errors="replace").strip()
+        return ""
+
+    def stop(self) -> None:
+        """Remove the container and everything made for it."""
+        if os.getpid() != self._owner_pid:
+            return
+        with self._lock:
+            if self._stopped:
+                return
+            self._stopped = True
+            self._let_go()
+            if self._id:
+                with contextlib.suppress(Exception):
+                    self._api.remove_container(self._id, force=True, v=True)
+            if self._directory is not None:
+                remove_mount(self._directory)
+        # Without our lock: whoever holds the guardian's may be collecting garbage, and want ours.
+        guardian.forget(f"container:{self._id}")
+        guardian.forget(f"mount:{self._directory}")
+        _alive.discard(self)
+
+    def _let_go(self) -> None:
+        """Close what tells the server that its owner is there."""
+        inbound = getattr(self, "_inbound", None)
+        if inbound is not None:
+            inbound.close()
+        if self._lifeline is not None:
+            with contextlib.suppress(OSError):
+                getattr(self._lifeline, "_sock", self._lifeline).shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):
+                self._lifeline.close()
+
+    def after_fork(self) -> None:
+        """In a forked child: do not keep the parent's server alive."""
+        inbound = getattr(self, "_inbound", None)
+        if inbound is not None:
+            inbound.after_fork()
+        if self._lifeline is not None:
+            with contextlib.suppress(OSError):
+                self._lifeline.close()  # no shutdown, which would reach the parent's, too
+
+
+class MountError(errors.ServerStartError):
+    """The daemon cannot mount a directory of this machine: it runs somewhere else."""
+
+
+def _speaks_of_mount(reason: str) -> bool:
+    return "bind source path does not exist" in reason or "mounts denied" in reason.lower()
+
+
+_alive: set[DockerServer] = set()
+
+
+def _after_fork() -> None:
+    for server in list(_alive):
+        server.after_fork()
+    _alive.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,121 @@
+"""No container outlives its owner, however he goes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.images import image
+
+from tests.providers.docker.conftest import eventually
+
+
+pytestmark = pytest.mark.container
+
+ROOT = Path(__file__).parents[3]
+
+_OWNER = """
+    import os, signal, sys, time
+    import gymnasium, openenv_gym
+
+    envs = [gymnasium.make("openenv/Echo-v0", provider="docker") for _ in range({count})]
+    for env in envs:
+        env.reset()
+    print("ready", flush=True)
+"""
+
+
+class Owner:
+    """A trainer in a process of its own, with its containers."""
+
+    def __init__(self, docker: Any, body: str, count: int) -> None:
+        self._docker = docker
+        script = textwrap.dedent(_OWNER).format(count=count) + textwrap.dedent(body)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        assert self.process.stdout is not None
+        while (line := self.process.stdout.readline().strip()) != "ready":
+            assert line, self.process.communicate()[1]
+        found = self.find()
+        self.containers = [each["Id"] for each in found]
+        self.directories = [
+            Path(docker.api.inspect_container(each)["Mounts"][0]["Source"]).parent
+            for each in self.containers
+        ]
+
+    def find(self) -> list[Any]:
+        """Return the containers that name this process as their owner."""
+        found = self._docker.api.containers(all=True, filters={"label": "openenv.owner"})
+        pid = str(self.process.pid)
+        return [one for one in found if one["Labels"]["openenv.owner"].split(":")[1] == pid]
+
+    def end(self) -> None:
+        self.process.wait(30)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "signum", "count"),
+    [
+        pytest.param("time.sleep(60)", signal.SIGKILL, 8, id="SIGKILL"),
+        pytest.param("time.sleep(60)", signal.SIGINT, 2, id="Ctrl-C"),
+        pytest.param("time.sleep(60)", signal.SIGTERM, 2, id="SIGTERM"),
+        pytest.param("raise RuntimeError('oh')", None, 2, id="exception"),
+        pytest.param("os._exit(3)", None, 2, id="os._exit"),
+        pytest.param("", None, 2, id="end without close"),
+        pytest.param("[env.close() for env in envs]", None, 2, id="close"),
+        pytest.param(
+            # It still holds every descriptor that it inherited.
+            "os.fork() == 0 and (time.sleep(8), os._exit(0)); time.sleep(60)",
+            signal.SIGKILL,
+            2,
+            id="SIGKILL with a forked child",
+        ),
+    ],
+)
+def test_nothing_outlives_its_owner(docker: Any, body: str, signum: int | None, count: int) -> None:
+    image("echo_env")
+    owner = Owner(docker, body, count)
+    if signum is not None:
+        assert len(owner.containers) == count
+        owner.process.send_signal(signum)
+    owner.end()
+    assert eventually(lambda: not owner.find(), 30)
+    assert eventually(lambda: not any(each.exists() for each in owner.directories), 10)
+
+
+def test_a_forked_child_that_exits_first_takes_nothing_along(docker: Any) -> None:
+    image("echo_env")
+    body = """
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)  # runs every finalizer
+        os.waitpid(child, 0)
+        print("child is gone", flush=True)
+        sys.stdin.readline()
+        assert [env.step("still there")[0]["echoed_message"] for env in envs] == ["still there"] * 2
+        [env.close() for env in envs]
+        print("done", flush=True)
+    """
+    script = textwrap.dedent(_OWNER).format(count=2) + textwrap.dedent(body)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input="\n",
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert done.stdout.endswith("done\n"), done.stderr
