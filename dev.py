@@ -46,7 +46,8 @@ class Group:
 
 GROUPS = {
     "play": Group(environments=("atari_env",), requirements=("pillow>=10",)),
-    "test": Group(extras=("test",), environment_extra="test"),
+    "test": Group(extras=("test", "docker"), environment_extra="test"),
+    "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(extras=("benchmarks",), environments=("atari_env",)),
     "upstream": Group(
@@ -113,6 +114,19 @@ def bench(arguments: Sequence[str]) -> int:
     return run([prepare("bench"), "-m", "benchmarks", *arguments])
 
 
+def images(arguments: Sequence[str]) -> int:
+    """Build the container images: `images [NAME...]`, or no name for all of them."""
+    python = prepare("images")
+    # Where no registry can be reached, a stand-in takes the place of the official base image.
+    chosen = subprocess.run(
+        [python, "servers/base/offline.py", "--if-needed"], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    if chosen.returncode:
+        return chosen.returncode
+    os.environ["OPENENV_BASE_IMAGE"] = chosen.stdout.decode().strip()
+    return run([python, "-m", "openenv_gym.providers.docker", "build", *arguments])
+
+
 def upstream(arguments: Sequence[str]) -> int:
     """Run Gymnasium's own tests on this library's ids."""
     python = prepare("upstream", venv=ROOT / ".venvs" / "upstream")
@@ -141,6 +155,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "play": play,
     "test": test,
     "lint": lint,
+    "images": images,
     "bench": bench,
     "upstream": upstream,
     "ci": ci,

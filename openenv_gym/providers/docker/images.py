@@ -44,6 +44,7 @@ __all__ = [
     "ImageStatus",
     "build_base",
     "build_image",
+    "ensure_base",
     "ensure_image",
     "find_image",
     "image_name",
@@ -191,6 +192,23 @@ def ensure_image(
             say(f"{status.reference} was built from another source than is here; building anew")
         build_image(client, package, reference=status.reference, say=say)
     return status.reference
+
+
+def ensure_base(client: Any, *, force: bool = False, say: Say = narrate) -> str:
+    """Return the name of the image that those of environments begin with; build it if need be.
+
+    Args:
+        client: docker-py's client.
+        force: Build it in any case.
+        say: Takes lines of progress.
+
+    Raises:
+        ImageBuildError: It could not be built.
+        OutOfDiskError: There was no space for it.
+    """
+    with _one_builder(say):
+        build_base(client, force=force, say=say)
+    return BaseImages().run
 
 
 def build_image(

@@ -1,0 +1,55 @@
+"""Images of this checkout, for tests that start containers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from openenv_gym.providers.docker.images import (
+    BASE_IMAGE_VARIABLE,
+    ensure_base,
+    ensure_image,
+    find_image,
+)
+from tests.support.engines import docker_client
+
+
+__all__ = ["image", "python_image"]
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def image(package: str) -> str:
+    """Return the name of an image that is built from the source that is here.
+
+    The first test that asks for one may have to wait while it is built; a lock between processes
+    sees to it that it is built once. ``python3 dev.py images`` beforehand builds them all.
+
+    Args:
+        package: An environment package, ``"gymnasium"``, or ``"base"`` for what all begin with.
+    """
+    client = docker_client()
+    try:
+        if package != "base" and find_image(client, package).state == "current":
+            return ensure_image(client, package, build="never")
+        os.environ.setdefault(BASE_IMAGE_VARIABLE, python_image())
+        return ensure_base(client) if package == "base" else ensure_image(client, package)
+    finally:
+        client.close()
+
+
+@cache
+def python_image() -> str:
+    """Return an image with Python: the official one, or a stand-in where no registry answers."""
+    done = subprocess.run(
+        [sys.executable, "servers/base/offline.py", "--if-needed"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
