@@ -23,7 +23,9 @@ AS_USER = ROOT / "tests" / "testbed" / "as_user.sh"
 
 NO_SPACE = "no space left on device"
 
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+root_only = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can make namespaces and become another user"
+)
 
 
 def run(*command: object, **env: str) -> subprocess.CompletedProcess[str]:

@@ -90,9 +90,9 @@ def up(state: Path) -> None:
         say(f"to use it: export DOCKER_HOST={host}")
     pid = _noted(state)
     if pid is not None:
-        ours = "" if state == DEFAULT_STATE else f" --state {state}"
         say(f"started here as process {pid}; log: {_log(state)}")
-        say(f"to end it: python3 {os.path.relpath(__file__)} down{ours}")
+        if state == DEFAULT_STATE:
+            say(f"to end it: python3 {os.path.relpath(__file__)} down")
 
 
 def down(state: Path) -> None:
