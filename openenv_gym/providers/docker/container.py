@@ -139,8 +139,9 @@ class DockerServer:
     def _open_lifeline(self) -> None:
         """Hold the standard input of the server: the token, and its end when we are gone."""
         self._lifeline = self._api.attach_socket(self._id, params={"stdin": 1, "stream": 1})
-        raw = getattr(self._lifeline, "_sock", self._lifeline)
-        raw.sendall(f"{self.token}\n".encode())
+        # docker-py returns a file around the socket, or over TLS the socket itself.
+        self._lifeline_socket = getattr(self._lifeline, "_sock", self._lifeline)
+        self._lifeline_socket.sendall(f"{self.token}\n".encode())
 
     def _address(self, client: Any, reach: Reach) -> Address:
         if reach is Reach.SOCKET:
@@ -245,9 +246,8 @@ class DockerServer:
             inbound.close()
         if self._lifeline is not None:
             with contextlib.suppress(OSError):
-                getattr(self._lifeline, "_sock", self._lifeline).shutdown(socket.SHUT_RDWR)
-            with contextlib.suppress(OSError):
-                self._lifeline.close()
+                self._lifeline_socket.shutdown(socket.SHUT_RDWR)
+            self._close_lifeline()
 
     def after_fork(self) -> None:
         """In a forked child: do not keep the parent's server alive."""
@@ -255,8 +255,12 @@ class DockerServer:
         if inbound is not None:
             inbound.after_fork()
         if self._lifeline is not None:
+            self._close_lifeline()  # no shutdown, which would reach the parent's, too
+
+    def _close_lifeline(self) -> None:
+        for each in (self._lifeline, self._lifeline_socket):
             with contextlib.suppress(OSError):
-                self._lifeline.close()  # no shutdown, which would reach the parent's, too
+                each.close()
 
 
 class MountError(errors.ServerStartError):

@@ -68,6 +68,10 @@ def _connect() -> Any:
     where = os.environ.get("DOCKER_HOST") or f"unix://{_DEFAULT_SOCKET}"
     client = None
     try:
+        if where.startswith("unix://"):
+            # Asked in a plain way first: docker-py leaves a socket open when nobody answers.
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(where.removeprefix("unix://"))
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()
     except Exception as error:

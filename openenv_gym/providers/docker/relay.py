@@ -119,7 +119,7 @@ def _pump_down(near: socket.socket, raw: socket.socket, stream: Any) -> None:
     A frame is a byte that tells the stream, three zeros, the size as 4 bytes in network order, and
     the data (Docker Engine API, "Attach to a container", stream format).
     """
-    with contextlib.suppress(OSError), contextlib.closing(stream):
+    with contextlib.suppress(OSError), contextlib.closing(raw), contextlib.closing(stream):
         while (head := _read_exactly(raw, 8)) is not None:
             kind, size = struct.unpack(">BxxxL", head)
             while size:

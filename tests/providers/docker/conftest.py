@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.images import image
 
 from openenv_gym.client import Connection
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker import ContainerLimits, DockerServer
 from openenv_gym.providers.docker.images import BaseImages
+from tests.support.images import image
 
 
 MakeServer = Callable[..., DockerServer]
@@ -60,6 +60,9 @@ def attacker(attacker_image: str) -> Iterator[MakeServer]:
         return server
 
     yield make
+    for session in Attack.opened:
+        session.connection.close()
+    Attack.opened.clear()
     for server in servers:
         server.stop()
 
@@ -67,11 +70,14 @@ def attacker(attacker_image: str) -> Iterator[MakeServer]:
 class Attack:
     """A session in which Python code runs inside the server's process."""
 
+    opened: list[Attack] = []
+
     def __init__(self, server: DockerServer, **options: Any) -> None:
         options.setdefault("timeout_s", 60)
         self.connection = Connection(
             server.address, {}, token=server.token, why_lost=server.why_lost, **options
         )
+        self.opened.append(self)
         self.connection.call("reset", [None, None])
 
     def run(self, code: str, timeout_s: float | None = None) -> Any:
@@ -81,10 +87,8 @@ class Attack:
 
 
 @pytest.fixture
-def attack(attacker: MakeServer) -> Iterator[Attack]:
-    session = Attack(attacker())
-    yield session
-    session.connection.close()
+def attack(attacker: MakeServer) -> Attack:
+    return Attack(attacker())
 
 
 @contextlib.contextmanager

@@ -10,13 +10,13 @@ from typing import Any
 
 import gymnasium
 import pytest
-from tests.support.images import image
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker import ContainerLimits, DockerServer
 from tests.providers.docker.conftest import Attack, MakeServer
+from tests.support.images import image
 
 
 pytestmark = pytest.mark.container

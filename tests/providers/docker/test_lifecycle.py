@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.images import image
 
 from tests.providers.docker.conftest import eventually
+from tests.support.images import image
 
 
 pytestmark = pytest.mark.container
