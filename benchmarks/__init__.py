@@ -13,4 +13,8 @@ __all__ = ["BENCHMARKS"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip",
     "atari": "benchmarks.atari",
+    "container-echo": "benchmarks.container_echo",
+    "container-atari": "benchmarks.container_atari",
+    "start-echo": "benchmarks.start_echo",
+    "start-atari": "benchmarks.start_atari",
 }

@@ -67,27 +67,43 @@ class Contender:
 
 @dataclass(frozen=True)
 class Limit:
-    """What ours must reach against a peer; exactly one of the two is set.
+    """What ours must reach against a peer; exactly one of the three is set.
 
     Attributes:
         time_at_most: Ours may take this many times the peer's time for a step.
         rate_at_least: Ours must make this many times the peer's steps in a second.
+        more_at_most_s: Ours may take this much longer than the peer.
     """
 
     time_at_most: float | None = None
     rate_at_least: float | None = None
+    more_at_most_s: float | None = None
 
-    def ratio(self, ours: float, theirs: float) -> float:
-        """Return the ratio that is limited, of two times per step."""
+    @property
+    def measure(self) -> str:
+        """What is compared: ``"time"``, ``"rate"``, or the ``"difference"`` of times."""
+        if self.more_at_most_s is not None:
+            return "difference"
+        return "time" if self.time_at_most is not None else "rate"
+
+    def compare(self, ours: float, theirs: float) -> float:
+        """Return what is limited, of two times per step in seconds."""
+        if self.more_at_most_s is not None:
+            return ours - theirs
         return ours / theirs if self.time_at_most is not None else theirs / ours
 
-    def holds(self, ratio: float) -> bool:
-        """Tell whether a ratio is within the limit."""
-        if self.time_at_most is not None:
-            return ratio <= self.time_at_most
-        return ratio >= (self.rate_at_least or 0.0)
+    def holds(self, value: float) -> bool:
+        """Tell whether what `compare` returned is within the limit."""
+        most = self.more_at_most_s if self.more_at_most_s is not None else self.time_at_most
+        return value <= most if most is not None else value >= (self.rate_at_least or 0.0)
+
+    def show(self, value: float) -> str:
+        """Return what `compare` returned as text."""
+        return f"{value:+.2f} s" if self.more_at_most_s is not None else f"{value:.2f}x"
 
     def __str__(self) -> str:
+        if self.more_at_most_s is not None:
+            return f"time <= +{self.more_at_most_s:g} s"
         if self.time_at_most is not None:
             return f"time <= {self.time_at_most:g}x"
         return f"rate >= {self.rate_at_least:g}x"
@@ -146,7 +162,7 @@ class Report:
         if ours is None:
             return []
         return [
-            (peer, peer.limit.ratio(ours.median, self.figures[peer.contender.name].median))
+            (peer, peer.limit.compare(ours.median, self.figures[peer.contender.name].median))
             for peer in self.benchmark.peers
         ]
 
@@ -305,7 +321,7 @@ def format_table(report: Report) -> str:
         if name in verdicts:
             peer, ratio = verdicts[name]
             verdict = "pass" if peer.limit.holds(ratio) else "FAIL"
-            rows.append((*row, f"{ratio:.2f}x", str(peer.limit), verdict))
+            rows.append((*row, peer.limit.show(ratio), str(peer.limit), verdict))
         else:
             rows.append((*row, "", "", ""))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -349,9 +365,13 @@ def _plain(report: Report) -> dict[str, Any]:
         "comparisons": [
             {
                 "peer": peer.contender.name,
-                "measure": "time" if peer.limit.time_at_most is not None else "rate",
+                "measure": peer.limit.measure,
                 "ratio": ratio,
-                "at_most": peer.limit.time_at_most,
+                "at_most": (
+                    peer.limit.time_at_most
+                    if peer.limit.more_at_most_s is None
+                    else peer.limit.more_at_most_s
+                ),
                 "at_least": peer.limit.rate_at_least,
                 "passed": peer.limit.holds(ratio),
             }
@@ -380,4 +400,6 @@ def _processor() -> str:
 
 
 def _duration(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"

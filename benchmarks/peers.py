@@ -8,7 +8,7 @@ from benchmarks.harness import ROOT, BenchmarkError, Contender, progress
 from tools.venvs import SetupError, ensure_venv
 
 
-__all__ = ["bare_echo", "hosted_or_local", "openenv"]
+__all__ = ["bare_container", "bare_echo", "first_observation", "hosted_or_local", "openenv"]
 
 OPENENV = "0.10"
 
@@ -24,6 +24,16 @@ def hosted_or_local(
 def bare_echo(*, steps: int) -> Contender:
     """Return the round trip of 64 bytes: `websockets`, its server on uvloop, a Unix socket."""
     return Contender("bare WebSocket echo", "echo", {}, steps)
+
+
+def first_observation(name: str, env_id: str, /, *, steps: int, **kwargs: object) -> Contender:
+    """Return how long it takes from `gymnasium.make` to the first observation, in a new process."""
+    return Contender(name, "first_observation", {"id": env_id, "kwargs": kwargs}, steps)
+
+
+def bare_container(*, steps: int) -> Contender:
+    """Return ``docker run --rm`` of the image that environments are built on, doing nothing."""
+    return Contender("docker run, bare", "bare_container", {}, steps)
 
 
 def openenv(kind: str, *, steps: int) -> Contender:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ from openenv_gym import errors
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import gymnasium
 
     from openenv_gym.client import Connection
@@ -98,9 +101,6 @@ def _make_remote(
     wait_s: float,
     **options: Any,
 ) -> RemoteEnv:
-    # Imported here, so that `import openenv_gym` stays cheap for those who only register.
-    from openenv_gym.env import RemoteEnv
-
     recipe = functools.partial(
         _make_again,
         entry.id,
@@ -134,12 +134,31 @@ def _make_remote(
     else:
         running = start(entry, provider, allow_unisolated=allow_unisolated)
         release = running.stop
+        with _stopping(running):
+            _import_env()  # while the server starts
         connection = open_session(entry, running, options, timeout_s=timeout_s, wait_s=wait_s)
     try:
-        return RemoteEnv(connection, human=human, release=release, recipe=recipe)
+        return _import_env()(connection, human=human, release=release, recipe=recipe)
     except BaseException:
         connection.close()
         release()
+        raise
+
+
+def _import_env() -> type[RemoteEnv]:
+    """Import what an environment is made of: late, so that `import openenv_gym` stays cheap."""
+    from openenv_gym.env import RemoteEnv
+
+    return RemoteEnv
+
+
+@contextlib.contextmanager
+def _stopping(running: RunningServer) -> Iterator[None]:
+    """Stop a server where what is done with it fails."""
+    try:
+        yield
+    except BaseException:
+        running.stop()
         raise
 
 

@@ -155,7 +155,7 @@ def ensure_image(
         package: Import name of the environment package, or ``gymnasium``.
         image: Name of its image. One with a tag, a digest or a registry is taken as it is, and
             pulled where it is missing; without a label that says which version of this library
-            it holds, it is taken only by its digest.
+            it holds, it is taken only by its digest or its id.
         build: ``"auto"`` builds an environment's own image where it is missing, holds another
             version of this library, or was built from another source than is here; ``"never"``
             and ``"always"`` do what they say.
@@ -340,8 +340,9 @@ def _check_fit(status: ImageStatus, package: str) -> None:
             hint=hint,
             data=data,
         )
-    # Who names an image by its digest has looked at it.
-    if status.state == "unlabelled" and "@" not in reference:
+    # Who names an image by its digest or its id has looked at it.
+    pinned = "@" in reference or reference.startswith("sha256:")
+    if status.state == "unlabelled" and not pinned:
         raise errors.ImageVersionError(
             f"The image {reference} does not say which openenv-gym it holds; expected the label "
             f"{VERSION_LABEL}={__version__}.",
