@@ -12,6 +12,7 @@ import argparse
 import os
 import platform
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -45,11 +46,11 @@ class Group:
 
 
 GROUPS = {
-    "play": Group(environments=("atari_env",), requirements=("pillow>=10",)),
+    "play": Group(extras=("docker",), environments=("atari_env",), requirements=("pillow>=10",)),
     "test": Group(extras=("test", "docker"), environment_extra="test"),
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
-    "bench": Group(extras=("benchmarks",), environments=("atari_env",)),
+    "bench": Group(extras=("benchmarks", "docker"), environments=("atari_env", "echo_env")),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
@@ -92,8 +93,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def play(arguments: Sequence[str]) -> int:
-    """Watch Pong being played through a server of its own."""
+    """Watch Pong being played on a server of its own, in a container where Docker runs."""
     python = prepare("play")
+    if not any(argument.startswith("--provider") for argument in arguments) and _docker_answers():
+        # Where it fails, the game says so, and is played in a process.
+        _build_images(python, ["atari_env"])
     return run([python, "examples/play_pong.py", *arguments])
 
 
@@ -116,15 +120,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 def images(arguments: Sequence[str]) -> int:
     """Build the container images: `images [NAME...]`, or no name for all of them."""
-    python = prepare("images")
-    # Where no registry can be reached, a stand-in takes the place of the official base image.
-    chosen = subprocess.run(
-        [python, "servers/base/offline.py", "--if-needed"], cwd=ROOT, stdout=subprocess.PIPE
-    )
-    if chosen.returncode:
-        return chosen.returncode
-    os.environ["OPENENV_BASE_IMAGE"] = chosen.stdout.decode().strip()
-    return run([python, "-m", "openenv_gym.providers.docker", "build", *arguments])
+    return _build_images(prepare("images"), arguments)
 
 
 def upstream(arguments: Sequence[str]) -> int:
@@ -165,6 +161,28 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def _summary(function: Callable[[Sequence[str]], int]) -> str:
     return (function.__doc__ or "").splitlines()[0]
+
+
+def _build_images(python: str, names: Sequence[str]) -> int:
+    # Where no registry can be reached, a stand-in takes the place of the official base image.
+    chosen = subprocess.run(
+        [python, "servers/base/offline.py", "--if-needed"], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    if chosen.returncode:
+        return chosen.returncode
+    os.environ["OPENENV_BASE_IMAGE"] = chosen.stdout.decode().strip()
+    return run([python, "-m", "openenv_gym.providers.docker", "build", *names])
+
+
+def _docker_answers() -> bool:
+    """Tell whether a daemon can be used; one elsewhere is believed to be."""
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if os.environ.get("OPENENV_PROVIDER", "auto") not in ("auto", "docker"):
+        return False
+    if not host.startswith("unix://"):
+        return True
+    with socket.socket(socket.AF_UNIX) as sock:
+        return sock.connect_ex(host.removeprefix("unix://")) == 0
 
 
 def _pytest(python: str, arguments: Sequence[str]) -> int:
