@@ -102,7 +102,7 @@ def build_context(
             remove_unused(client, leaf)
         # Whatever docker-py, requests or urllib3 raise: the answer is the same.
         if isinstance(error, Exception) and not isinstance(error, errors.OpenEnvGymError):
-            raise progress.failure(getattr(error, "explanation", None) or str(error)) from error
+            raise progress.failure(_reason_of(error)) from error
         raise
     # What a stage before the last left is nameless, and would stay for ever.
     *stages, _ = progress.leaves.items()
@@ -126,12 +126,11 @@ def pull(client: Any, reference: str, *, say: Say = narrate) -> None:
     reason = ""
     try:
         for event in client.api.pull(name, tag=tag, stream=True, decode=True):
-            if "error" in event:
-                reason = str(event["error"])
-                break
-            say(f"  {event.get('status', '')} {event.get('progress', '')}".rstrip())
+            reason = str(event.get("error", "")) or reason
+            if "status" in event:
+                say(f"  {event['status']} {event.get('progress', '')}".rstrip())
     except Exception as error:
-        reason = str(getattr(error, "explanation", None) or error)
+        reason = _reason_of(error)
     if reason:
         data = {"image": reference}
         _check_space(reason, reference, reason)
@@ -176,11 +175,13 @@ class _Progress:
             ImageBuildError: The build failed.
             OutOfDiskError: There was no space for it.
         """
-        for event in events:
+        reason = ""
+        for event in events:  # to the end, or the connection stays open
             for line in str(event.get("stream", "")).splitlines():
                 self._read(line)
-            if "error" in event:
-                raise self.failure(str(event["error"]))
+            reason = str(event.get("error", "")) or reason
+        if reason:
+            raise self.failure(reason)
 
     def failure(self, reason: str) -> errors.OpenEnvGymError:
         """Return the error that a failed build amounts to."""
@@ -218,6 +219,13 @@ def _passed_on() -> dict[str, str]:
     names: Iterable[str] = (*_PASSED_ON, *_PROXIES, *map(str.lower, _PROXIES))
     found = {name: os.environ[name] for name in names if os.environ.get(name)}
     return {name: value for name, value in found.items() if not value.startswith(("/", "file:"))}
+
+
+def _reason_of(error: Exception) -> str:
+    """Return what the daemon said, and give the connection back that docker-py keeps."""
+    if (response := getattr(error, "response", None)) is not None:
+        response.close()
+    return str(getattr(error, "explanation", None) or error)
 
 
 def _check_space(text: str, reference: str, reason: str) -> None:

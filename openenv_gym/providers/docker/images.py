@@ -183,6 +183,9 @@ def ensure_image(
             status = find_image(client, package, image=image)
         _check_fit(status, package)
         return status.reference
+    if status.state != "missing" and _source_digest(package) is None:
+        # There is nothing to build it from, so what is wrong with the one that is there?
+        _check_fit(status, package)
     with _one_builder(say):
         # Another process may have built it meanwhile.
         status = find_image(client, package, image=image)
