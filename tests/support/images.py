@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
+import uuid
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from openenv_gym.providers.docker.images import (
     BASE_IMAGE_VARIABLE,
@@ -17,7 +21,7 @@ from openenv_gym.providers.docker.images import (
 from tests.support.engines import docker_client
 
 
-__all__ = ["image", "python_image"]
+__all__ = ["image", "package_in", "python_image", "run_inside"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +57,34 @@ def python_image() -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def package_in(directory: Path, dockerfile: str, files: Mapping[str, str]) -> Path:
+    """Make an environment package of a name that nobody has, and return its folder.
+
+    Args:
+        directory: What gets the package.
+        dockerfile: Its Dockerfile.
+        files: Its other files: content by path.
+    """
+    folder = directory / f"test{uuid.uuid4().hex[:12]}_env"
+    needed = {"server/Dockerfile": dockerfile, "pyproject.toml": "", "__init__.py": ""}
+    for path, text in {**needed, **files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(textwrap.dedent(text))
+    return folder
+
+
+def run_inside(docker: Any, name: str, code: str) -> str:
+    """Run Python code in a container as confined as a server's, and return what it prints."""
+    output: bytes = docker.containers.run(
+        name,
+        ["python", "-c", textwrap.dedent(code)],
+        remove=True,
+        network_mode="none",
+        read_only=True,
+        tmpfs={"/tmp": "size=64m"},
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges:true"],
+    )
+    return output.decode().strip()

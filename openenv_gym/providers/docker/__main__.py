@@ -6,7 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from openenv_gym import errors
@@ -48,6 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="IMAGE",
         help=f"image with Python to build on (or {BASE_IMAGE_VARIABLE}; default: {OFFICIAL_BASE})",
     )
+    build.add_argument(
+        "--build-arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="argument of the Dockerfile; implies --force (see servers/gymnasium/Dockerfile)",
+    )
     commands.add_parser("images", help="list images, with what they hold and whether they are fit")
     options = parser.parse_args(argv)
     try:
@@ -55,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.command == "build":
             if options.base_image:
                 os.environ[BASE_IMAGE_VARIABLE] = options.base_image
-            _build(client, options.packages, options.force)
+            arguments = dict(_argument(text) for text in options.build_arg)
+            _build(client, options.packages, options.force, arguments)
         else:
             _show(client, _present(client))
     except errors.OpenEnvGymError as error:
@@ -67,13 +75,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _build(client: Any, names: Sequence[str], force: bool) -> None:
+def _argument(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise errors.InvalidOptionError(
+            f"--build-arg {text!r} has no value.", field="build_arg", hint="Expected NAME=VALUE."
+        )
+    return name, value
+
+
+def _build(client: Any, names: Sequence[str], force: bool, arguments: Mapping[str, str]) -> None:
     packages = [_package(name) for name in names] or ["gymnasium", *environment_packages()]
     references = [BaseImages().run]
     ensure_base(client, force=force)
     for package in packages:
         if package != "base":
-            references.append(ensure_image(client, package, build="always" if force else "auto"))
+            build = "always" if force or arguments else "auto"
+            references.append(ensure_image(client, package, build=build, arguments=arguments))
     _show(client, references)
 
 

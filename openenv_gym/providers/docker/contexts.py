@@ -111,7 +111,7 @@ def is_checkout() -> bool:
 def environment_packages() -> list[str]:
     """Return the import names of the installed environment packages."""
     points = importlib.metadata.entry_points(group=_ENTRY_POINT_GROUP)
-    return sorted({point.value for point in points})
+    return sorted({point.module for point in points})
 
 
 def library_context() -> Context:

@@ -146,6 +146,7 @@ def ensure_image(
     *,
     image: str | None = None,
     build: str = "auto",
+    arguments: Mapping[str, str] | None = None,
     say: Say = narrate,
 ) -> str:
     """Return the name of an image that is fit to run, after building or pulling it if need be.
@@ -159,6 +160,7 @@ def ensure_image(
         build: ``"auto"`` builds an environment's own image where it is missing, holds another
             version of this library, or was built from another source than is here; ``"never"``
             and ``"always"`` do what they say.
+        arguments: Further build arguments; an image does not become stale by them.
         say: Takes lines of progress.
 
     Raises:
@@ -193,7 +195,7 @@ def ensure_image(
             return status.reference
         if status.state == "stale":
             say(f"{status.reference} was built from another source than is here; building anew")
-        build_image(client, package, reference=status.reference, say=say)
+        build_image(client, package, reference=status.reference, arguments=arguments, say=say)
     return status.reference
 
 
