@@ -175,8 +175,11 @@ def _version(prefix: Path) -> str:
 def _key(prefix: Path) -> str:
     """Return what changes whenever the image has to be made anew."""
     digest = hashlib.sha256(str(prefix).encode())
-    for path in (Path(__file__), STATUS, Path(CERTIFICATES)):
+    for path in (Path(__file__), Path(CERTIFICATES)):
         digest.update(path.read_bytes())
+    installed = _installed()
+    for name in _closure(installed, _roots(installed)):
+        digest.update(f"{name} {installed[name]['Version']}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -237,8 +240,7 @@ class _Root:
 
 def _add_system(root: _Root, libraries: Iterable[str]) -> None:
     installed = _installed()
-    essential = [name for name, facts in installed.items() if facts.get("Essential") == "yes"]
-    packages = _closure(installed, [*essential, *PACKAGES, *_owners(libraries)])
+    packages = _closure(installed, [*_roots(installed), *_owners(libraries)])
     for link in ("bin", "sbin", "lib", "lib64", "lib32", "libx32"):
         if os.path.islink(f"/{link}"):
             root.put_link(link, os.readlink(f"/{link}"))
@@ -308,6 +310,10 @@ def _installed() -> dict[str, dict[str, str]]:
         if fields.get("Status", "").endswith(" ok installed"):
             packages.setdefault(fields["Package"], fields)
     return packages
+
+
+def _roots(installed: dict[str, dict[str, str]]) -> list[str]:
+    return [*(name for name, facts in installed.items() if "Essential" in facts), *PACKAGES]
 
 
 def _closure(installed: dict[str, dict[str, str]], names: Iterable[str]) -> list[str]:
