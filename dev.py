@@ -47,7 +47,7 @@ class Group:
 
 GROUPS = {
     "play": Group(extras=("docker",), environments=("atari_env",), requirements=("pillow>=10",)),
-    "test": Group(extras=("test", "docker"), environment_extra="test"),
+    "test": Group(extras=("test",), environment_extra="test"),
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(extras=("benchmarks", "docker"), environments=("atari_env", "echo_env")),
@@ -194,7 +194,7 @@ def _pytest(python: str, arguments: Sequence[str]) -> int:
 
 
 def _lint_steps(python: str) -> dict[str, Callable[[], int]]:
-    scripts = ["benchmarks", "dev.py", "examples", "tests/upstream", "tools"]
+    scripts = ["benchmarks", "dev.py", "examples", "servers/base", "tests/testbed", "tests/upstream", "tools"]
     return {
         "ruff check": lambda: run([python, "-m", "ruff", "check", "."]),
         "ruff format": lambda: run([python, "-m", "ruff", "format", "--check", "."]),

@@ -10,13 +10,6 @@ from tests.support.engines import docker, need_docker
 __all__ = ["docker"]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers",
-        "container: needs a Docker Engine; so does every test that uses the fixture `docker`.",
-    )
-
-
 @pytest.hookimpl(tryfirst=True)  # before `-m` takes its choice
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

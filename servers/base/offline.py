@@ -2,7 +2,8 @@
 """Make a stand-in for the official image with Python, where no registry can be reached.
 
 The official image is Debian with an interpreter in ``/usr/local``. A Debian machine has all that
-is in it: the stand-in holds the files of its essential packages, and this or another interpreter.
+is in it: the stand-in holds the files of its essential packages, and this or another interpreter,
+Debian's own included.
 
 ::
 
@@ -66,6 +67,8 @@ DIRECTORIES = {
     "var/log": 0o755, "var/tmp": 0o1777,
 }  # fmt: skip
 
+DEBIANS = Path("/usr")  # prefix of the interpreter that is a package itself
+
 NOT_COPIED = re.compile(r"/usr/share/(man|doc|locale|info|lintian|bug|doc-base|i18n)/.|/boot/.")
 NOT_OF_PYTHON = {"idlelib", "lib2to3", "site-packages", "test", "tkinter"}
 
@@ -74,8 +77,8 @@ FROM scratch
 ADD root.tar /
 ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \\
     PIP_CERT={certificates} SSL_CERT_FILE={certificates}
-RUN ldconfig && dpkg --audit && python3 -m ensurepip --default-pip && \\
-    python3 -m compileall -q -j 0 /usr/local/lib/python{version} && \\
+RUN ldconfig && dpkg --audit && {get_pip} && python3 -m pip --version && \\
+    python3 -m compileall -q -j 0 {libraries} && \\
     python3 -c "import bz2, ctypes, lzma, sqlite3, ssl, venv, zlib"
 CMD ["python3"]
 """
@@ -125,14 +128,26 @@ def make_stand_in(client: Any, prefix: Path, tag: str | None = None) -> str:
     facts = inspect(client, name)
     if facts and ((facts.get("Config") or {}).get("Labels") or {}).get(KEY_LABEL) == key:
         return name
+    own = prefix != DEBIANS
     narrate(f"making {name} from this machine's Debian packages and Python {version} ...")
     with tempfile.TemporaryDirectory(prefix="openenv-stand-in-") as directory:
         archive = Path(directory, "root.tar")
         with tarfile.open(archive, "w") as tar:
             root = _Root(tar)
-            _add_system(root, _needed_libraries(prefix, version))
-            _add_python(root, prefix, version)
-        dockerfile = DOCKERFILE.format(certificates=CERTIFICATES, version=version).encode()
+            if own:
+                _add_system(root, _needed_libraries(prefix, version))
+                _add_python(root, prefix, version)
+            else:
+                _add_system(root, [], [f"python{version}", "python3-pip"])
+                for link in ("python", "python3"):
+                    root.put_link(f"usr/local/bin/{link}", f"/usr/bin/python{version}")
+        dockerfile = DOCKERFILE.format(
+            certificates=CERTIFICATES,
+            get_pip="python3 -m ensurepip --default-pip" if own else "true",
+            libraries=f"/usr/local/lib/python{version}"
+            if own
+            else f"/usr/lib/python{version} /usr/lib/python3/dist-packages",
+        ).encode()
         context = Context("stand-in", "Dockerfile", {"Dockerfile": dockerfile, "root.tar": archive})
         build_context(client, context, name, arguments={}, labels={KEY_LABEL: key})
     return name
@@ -163,11 +178,15 @@ def _version(prefix: Path) -> str:
         )
     names = sorted(path.name for path in prefix.glob("bin/python3.*"))
     versions = [name[6:] for name in names if re.fullmatch(r"python3\.\d+", name)]
-    if not versions or prefix == Path("/usr"):
+    if not versions:
         raise errors.ImageBuildError(
-            f"No interpreter of its own is installed in {prefix}; expected bin/python3.X there, "
-            "and not Debian's, which cannot live in /usr/local.",
-            hint="Name the prefix of one that was built from source (pyenv's, say) with --python.",
+            f"No interpreter is installed in {prefix}; expected bin/python3.X there.",
+            hint="Name the prefix of one with --python.",
+        )
+    if prefix == DEBIANS and "python3-pip" not in _installed():
+        raise errors.ImageBuildError(
+            "The stand-in needs pip, and Debian's package of it is not installed.",
+            hint="apt install python3-pip",
         )
     return versions[0]
 
@@ -238,9 +257,9 @@ class _Root:
         self._tar.add(source, name, filter=owned)
 
 
-def _add_system(root: _Root, libraries: Iterable[str]) -> None:
+def _add_system(root: _Root, libraries: Iterable[str], further: Iterable[str] = ()) -> None:
     installed = _installed()
-    packages = _closure(installed, [*_roots(installed), *_owners(libraries)])
+    packages = _closure(installed, [*_roots(installed), *_owners(libraries), *further])
     for link in ("bin", "sbin", "lib", "lib64", "lib32", "libx32"):
         if os.path.islink(f"/{link}"):
             root.put_link(link, os.readlink(f"/{link}"))

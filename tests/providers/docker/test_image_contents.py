@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import textwrap
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,8 @@ def test_gymnasium_draws_without_a_screen(docker: Any) -> None:
 # -- other interpreters and versions --------------------------------------------------------------
 
 
+PAIR = (("3.10.13", "1.26.4"), ("3.12.1", "2.0.2"))  # interpreter and NumPy
+
 PINNING = """
     ARG BUILD_IMAGE
     ARG BASE_IMAGE
@@ -159,7 +163,12 @@ VERSIONS = """
         action_space = observation_space = gymnasium.spaces.Discrete(2)
 
         def reset(self, *, seed=None, options=None):
+            self.steps = 0
             return 0, {"python": platform.python_version(), "numpy": numpy.__version__}
+
+        def step(self, action):
+            self.steps += 1
+            return self.steps, 0.0, False, False, {}
 
 
     app = create_app(Versions)
@@ -167,15 +176,29 @@ VERSIONS = """
 
 
 @BUILDING
-@pytest.mark.parametrize(("python", "numpy"), [("3.10.13", "1.26.4"), ("3.12.1", "2.0.2")])
-def test_environments_bring_their_own_python_and_numpy(
-    docker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, numpy: str
+def test_a_rollout_with_two_pythons_and_two_numpys(
+    docker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    with contextlib.ExitStack() as stack:
+        connections = [
+            stack.enter_context(serving(docker, tmp_path, python, numpy)) for python, numpy in PAIR
+        ]
+        for connection, (python, numpy) in zip(connections, PAIR, strict=True):
+            _, info = connection.call("reset", [None, None]).value
+            assert info == {"python": python, "numpy": numpy}
+        for number in range(1, 20):
+            counts = [connection.call("step", [0]).value[0] for connection in connections]
+            assert counts == [number, number]
+
+
+@contextlib.contextmanager
+def serving(docker: Any, directory: Path, python: str, numpy: str) -> Iterator[Connection]:
+    """Build an image with its own interpreter and NumPy, and hold a session with it."""
     prefix = Path.home() / ".pyenv" / "versions" / python
     if not prefix.is_dir():
         pytest.skip(f"there is no Python {python} of pyenv's to make an image with")
-    folder = package_in(tmp_path, PINNING, {"app.py": VERSIONS})
-    monkeypatch.syspath_prepend(tmp_path)
+    folder = package_in(directory, PINNING, {"app.py": VERSIONS})
     package, mark = folder.name, uuid.uuid4().hex
     (folder / "pyproject.toml").write_text(
         textwrap.dedent(PROJECT).format(name=package, numpy=numpy)
@@ -192,11 +215,10 @@ def test_environments_bring_their_own_python_and_numpy(
             connection = Connection(
                 server.address, {}, token=server.token, why_lost=server.why_lost, timeout_s=60
             )
-            _, info = connection.call("reset", [None, None]).value
+            yield connection
             connection.close()
         finally:
             server.stop()
-        assert info == {"python": python, "numpy": numpy}
     finally:
         for name in (made[3], stage, *made[:3]):
             if docker.api.images(name):
