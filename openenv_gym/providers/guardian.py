@@ -218,21 +218,36 @@ def _alive(thing: str, birth: str) -> bool:
 
 
 def _remove_container(name: str) -> None:
-    """Remove a container with the command or, where there is none, over the daemon's socket."""
-    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-    if host.startswith("unix://"):
-        for _ in range(20):
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(10)
-                sock.connect(host.removeprefix("unix://"))
-                request = f"DELETE /containers/{name}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n"
-                sock.sendall(request.encode())
-                # 204: removed; 404: gone already. 409 says that somebody else is at it.
-                if sock.recv(64).split(b" ")[1:2] in ([b"204"], [b"404"]):
-                    return
-            time.sleep(0.5)
-    else:
-        subprocess.run(["docker", "rm", "--force", "--volumes", name], check=False, timeout=60)
+    """Remove a container over the daemon's socket, or with the command where that is secured."""
+    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    secured = os.environ.get("DOCKER_TLS_VERIFY") or not host.startswith(("unix://", "tcp://"))
+    if secured:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            command = ["docker", "rm", "--force", "--volumes", name]
+            subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL)
+        return
+    request = f"DELETE /containers/{name}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n"
+    for _ in range(20):
+        with contextlib.suppress(OSError), _dial(host) as sock:
+            sock.settimeout(10)
+            sock.sendall(request.encode())
+            # 204: removed; 404: gone already. 409 says that somebody else is at it.
+            if sock.recv(64).split(b" ")[1:2] in ([b"204"], [b"404"]):
+                return
+        time.sleep(0.5)
+
+
+def _dial(host: str) -> socket.socket:
+    if host.startswith("tcp://"):
+        name, _, port = host.removeprefix("tcp://").rstrip("/").rpartition(":")
+        return socket.create_connection((name.strip("[]"), int(port)), 10)
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.connect(host.removeprefix("unix://"))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _birth(thing: str) -> str:
