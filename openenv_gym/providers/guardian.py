@@ -37,6 +37,7 @@ MARKER = "OPENENV_SERVER"  # variable by which all that a server started is foun
 
 SOCKET_NAME = "s"
 _INNER = "run"
+_MAX_PLACE = 80
 _GRACE_S = 1.0
 
 
@@ -165,7 +166,9 @@ def make_mount() -> tuple[str, str]:
 
     The outer one keeps other users of this machine out; the inner one may be mounted elsewhere.
     """
-    outer = tempfile.mkdtemp(prefix="openenv-")
+    place = tempfile.gettempdir()
+    # The system takes about a hundred bytes for the address of a socket.
+    outer = tempfile.mkdtemp(prefix="openenv-", dir=place if len(place) < _MAX_PLACE else "/tmp")
     inner = os.path.join(outer, _INNER)
     os.mkdir(inner)
     os.chmod(inner, 0o755)

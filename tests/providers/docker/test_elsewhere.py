@@ -78,8 +78,8 @@ def test_a_daemon_on_another_machine(docker: Any, monkeypatch: pytest.MonkeyPatc
         env = gymnasium.make("openenv/CartPole-v1", provider=DockerProvider(build="never"))
         local = gymnasium.make("CartPole-v1")
         assert np.array_equal(env.reset(seed=1)[0], local.reset(seed=1)[0])
-        for _ in range(20):
-            assert np.array_equal(env.step(1)[0], local.step(1)[0])
+        for action in (1, 0, 1, 0, 1, 1):
+            assert np.array_equal(env.step(action)[0], local.step(action)[0])
         (ours,) = [
             each
             for each in docker.containers.list(filters={"label": "openenv.owner"})
@@ -94,7 +94,7 @@ def test_a_daemon_on_another_machine(docker: Any, monkeypatch: pytest.MonkeyPatc
         connect_daemon().close()
 
 
-def test_a_trainer_that_is_in_a_container_itself(docker: Any) -> None:
+def test_a_trainer_that_is_in_a_container_itself(docker: Any, tmp_path: Path) -> None:
     """It shares the daemon's socket with its host, and no directory."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root can put a process into a file system of its own")
@@ -107,11 +107,11 @@ def test_a_trainer_that_is_in_a_container_itself(docker: Any) -> None:
         env.close()
     """
     inside = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
-    command = ["unshare", "--mount", "sh", "-c", inside, "/tmp", sys.executable, "-c"]
+    command = ["unshare", "--mount", "sh", "-c", inside, str(tmp_path), sys.executable, "-c"]
     done = subprocess.run(
         [*command, textwrap.dedent(script)],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": "/tmp", "PYTHONPATH": f"{ROOT}:{ROOT}/envs"},
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": f"{ROOT}:{ROOT}/envs"},
         capture_output=True,
         text=True,
         timeout=100,
