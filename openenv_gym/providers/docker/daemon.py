@@ -25,6 +25,7 @@ __all__ = [
 OWNER_LABEL = "openenv.owner"
 
 _DEFAULT_SOCKET = "/var/run/docker.sock"
+_HELLO_S = 5  # a daemon that says nothing for so long is none
 _TIMEOUT_S = 60
 
 _lock = threading.Lock()
@@ -72,8 +73,9 @@ def _connect() -> Any:
             # Asked in a plain way first: docker-py leaves a socket open when nobody answers.
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(where.removeprefix("unix://"))
-        client = docker.from_env(timeout=_TIMEOUT_S)
+        client = docker.from_env(timeout=_HELLO_S)
         client.ping()
+        client.api.timeout = _TIMEOUT_S
     except Exception as error:
         if client is not None:
             client.close()

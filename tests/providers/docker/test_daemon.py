@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import textwrap
 from pathlib import Path
@@ -134,3 +135,17 @@ def test_auto_takes_a_process_otherwise_and_says_why_once(
     (said,) = [record.message for record in caplog.records if record.name == "openenv_gym"]
     assert "nothing isolates it" in said
     assert expected in said
+
+
+def test_a_daemon_that_accepts_and_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openenv_gym.providers.docker import daemon
+
+    monkeypatch.setattr(daemon, "_HELLO_S", 0.2)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/mute")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{tmp_path}/mute")
+        listener.listen()
+        with pytest.raises(errors.ProviderUnavailableError, match="No Docker daemon answers"):
+            daemon.connect_daemon()
