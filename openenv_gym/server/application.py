@@ -15,6 +15,10 @@ from openenv_gym import errors
 from openenv_gym.models.manifest import Manifest, load_manifest
 from openenv_gym.server.environment import AnyEnvironment
 from openenv_gym.server.host import EnvironmentHost
+from openenv_gym.server.vector.host import VectorHost
+from openenv_gym.server.vector.making import Traits, make_vector_host
+from openenv_gym.server.vector.native import NativeFactory
+from openenv_gym.server.vector.options import VectorOptions
 
 
 __all__ = ["Application", "create_app", "load_app"]
@@ -34,6 +38,11 @@ class Application:
         thread_affinity: Every call of an environment comes from the same thread.
         observables: Paths that clients may observe, beside those that an environment names.
         needs_one_thread: Tells the same of an environment that is made with some options.
+        releases_gil: Tells whether most of a step's time is spent without Python's global lock,
+            so that sub-environments of a vector session gain from several threads.
+        plain_integers: Tells whether an environment takes Python's integers for a `Discrete`
+            action as it takes NumPy's; typed environments do.
+        native: Makes a vectorised implementation of the environment.
     """
 
     factory: Factory
@@ -43,6 +52,9 @@ class Application:
     thread_affinity: bool = False
     observables: Callable[[AnyEnvironment], tuple[str, ...]] = field(default=lambda env: ())
     needs_one_thread: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
+    releases_gil: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
+    plain_integers: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
+    native: NativeFactory | None = None
 
     def pins(self, options: dict[str, Any]) -> bool:
         """Tell whether all calls of an environment made with these options need one thread."""
@@ -58,6 +70,24 @@ class Application:
         check_options(self.factory, options)
         environment = self.factory(**options)
         return EnvironmentHost(environment, self.observables(environment))
+
+    def open_vector(self, options: dict[str, Any], vector: VectorOptions) -> VectorHost:
+        """Make several environments for one session.
+
+        Raises:
+            InvalidOptionError: The factory does not take one of the options, or the environment
+                cannot be had in this form.
+            Exception: Whatever the factory raises.
+        """
+        check_options(self.factory, options)
+        traits = Traits(
+            pinned=self.pins(options),
+            releases_gil=self.releases_gil(options),
+            plain_integers=self.plain_integers(options),
+        )
+        return make_vector_host(
+            lambda: self.factory(**options), options, vector, traits, self.native, self.name
+        )
 
     def metadata(self) -> dict[str, Any]:
         """Return what ``GET /metadata`` answers (OpenEnv's fields)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 
@@ -19,10 +19,29 @@ from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
 
 
-__all__ = ["EnvironmentHost"]
+__all__ = ["EnvironmentHost", "Host", "describe_env", "with_numpy_arrays"]
 
 _CHANGING = frozenset({"reset", "step", "set", "call", "restore_state"})
 """Operations after which observed values may be others."""
+
+
+class Host(Protocol):
+    """What a session needs of whatever it holds."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the part of the map ``environment`` of WELCOME that the environment decides."""
+
+    def schemas(self) -> dict[str, Any]:
+        """Return JSON Schemas of action, observation and state."""
+
+    def execute(self, op: str, args: list[Any], rng: Any = None) -> tuple[Any, int]:
+        """Run one operation; return its value, and the nanoseconds that the environment took."""
+
+    def extras(self, op: str) -> dict[str, Any]:
+        """Return what must go along with the reply to the operation that was just run."""
+
+    def close(self) -> None:
+        """Close what is held."""
 
 
 class EnvironmentHost:
@@ -44,7 +63,7 @@ class EnvironmentHost:
             self._target = environment.remote_target
             observables = (*environment.observables, *observables)
         else:
-            self.env = _with_numpy_arrays(environment)
+            self.env = with_numpy_arrays(environment)
             self._target = environment.unwrapped
         self.observables = observables
         self._base = self.env.unwrapped
@@ -77,15 +96,8 @@ class EnvironmentHost:
         Raises:
             SpaceError: A space cannot be carried.
         """
-        env = self.env
-        metadata = dict(env.metadata or {})
-        metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
         return {
-            "name": type(self._target).__name__,
-            "action_space": space_to_data(env.action_space),
-            "observation_space": space_to_data(env.observation_space),
-            "metadata": {_sendable(key): _sendable(value) for key, value in metadata.items()},
-            "render_mode": env.render_mode,
+            **describe_env(self.env, type(self._target).__name__),
             "observables": list(self.observables),
             "rng": self._rng_changed(),
             "time_limit": self.time_limit,
@@ -261,7 +273,28 @@ class EnvironmentHost:
         self._rng_known = None  # the client waits to hear that it arrived
 
 
-def _with_numpy_arrays(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+def describe_env(env: Any, name: str) -> dict[str, Any]:
+    """Return what WELCOME says of any environment.
+
+    Args:
+        env: A `gymnasium.Env`, or what has its spaces, metadata and render mode.
+        name: Name of its class.
+
+    Raises:
+        SpaceError: A space cannot be carried.
+    """
+    metadata = dict(env.metadata or {})
+    metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
+    return {
+        "name": name,
+        "action_space": space_to_data(env.action_space),
+        "observation_space": space_to_data(env.observation_space),
+        "metadata": {_sendable(key): _sendable(value) for key, value in metadata.items()},
+        "render_mode": env.render_mode,
+    }
+
+
+def with_numpy_arrays(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     """Convert JAX's arrays, for which the wire has no form, as Gymnasium's own wrapper does."""
     if not (env.metadata or {}).get("jax"):
         return env

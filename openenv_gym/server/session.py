@@ -15,7 +15,7 @@ from openenv_gym.protocol.codec import encode_packet, packet_size
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
 from openenv_gym.protocol.server_session import ServerSession, lost_session
-from openenv_gym.server.host import EnvironmentHost
+from openenv_gym.server.host import Host
 from openenv_gym.server.pinned import PinnedThread
 
 
@@ -59,7 +59,7 @@ class Session:
 
     Args:
         limits: Of the server.
-        host: The environment.
+        host: The environment, or several of them.
         max_reply_bytes: Largest message that the client takes.
         ended: Called once, when the environment is closed.
         debug: Send tracebacks along.
@@ -69,7 +69,7 @@ class Session:
     def __init__(
         self,
         limits: Limits,
-        host: EnvironmentHost,
+        host: Host,
         *,
         ended: Callable[[Session], None],
         max_reply_bytes: int,
@@ -79,7 +79,7 @@ class Session:
         self.protocol = ServerSession(limits)
         self.state = SessionState.DETACHED
         self.last_used_s = time.monotonic()
-        self._host: EnvironmentHost | None = host
+        self._host: Host | None = host
         self._ended = ended
         self._max_reply_bytes = max_reply_bytes
         self._debug = debug
@@ -270,6 +270,8 @@ class Session:
         except BaseException as error:  # an environment may well call sys.exit()
             trace = traceback.format_exc() if self._debug else None
             wire = error_to_wire(error, traceback=trace)
+            if trace is not None and wire["code"] == "environment_failed":
+                wire["data"]["traceback"] = trace
             try:
                 return self._encode(Failure(request.id, wire, extras), _NAMES)
             except errors.OpenEnvGymError:  # facts of an exception that cannot be carried
@@ -296,6 +298,13 @@ _NAMES = (None, None, "reply", None, None)
 _REPLY_NAMES = {
     "reset": (None, None, ("observation", "info"), None, None),
     "step": (None, None, ("observation", "reward", "terminated", "truncated", "info"), None, None),
+    "recv": (
+        None,
+        None,
+        ("indices", "observation", "reward", "terminated", "truncated", "info"),
+        None,
+        None,
+    ),
 }
 
 

@@ -18,10 +18,11 @@ from openenv_gym.protocol.limits import VERSION, Limits
 from openenv_gym.protocol.messages import Welcome, check_version
 from openenv_gym.protocol.server_session import lost_session
 from openenv_gym.server.application import Application
-from openenv_gym.server.host import EnvironmentHost
+from openenv_gym.server.host import Host
 from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.session import Outlet, Session
+from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS, read_vector_options
 
 
 __all__ = ["Entrant", "Sessions"]
@@ -58,6 +59,7 @@ class Sessions:
         max_waiting: Clients that may wait for a place.
         debug: Send tracebacks to clients.
         pinned_threads: Threads for environments with thread affinity.
+        max_envs: Sub-environments that a vector session may have; it takes one place.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Sessions:
         max_waiting: int,
         debug: bool,
         pinned_threads: int,
+        max_envs: int = DEFAULT_MAX_ENVS,
     ) -> None:
         self.draining = False
         self._app = app
@@ -84,6 +87,7 @@ class Sessions:
         self._waiting: deque[_Waiting] = deque()
         self._pinned: list[PinnedThread] = []
         self._pinned_threads = pinned_threads
+        self._max_envs = max_envs
         self._next_pinned = 0
 
     def __len__(self) -> int:
@@ -107,6 +111,10 @@ class Sessions:
                 return None
             case {"open": {"options": dict()} as opening}:
                 self._check_package(opening)
+                if "vector" in opening:
+                    opening["vector"] = read_vector_options(
+                        opening["vector"], max_envs=self._max_envs
+                    )
                 limit = body.get("max_frame_bytes")
                 opening["max_frame_bytes"] = limit if type(limit) is int else 1 << 62
                 return self._admit(connection, opening)
@@ -197,10 +205,14 @@ class Sessions:
         self, connection: Entrant, opening: dict[str, Any], pinned: PinnedThread | None
     ) -> None:
         """Make the environment and answer with WELCOME, or with what was wrong."""
-        host: EnvironmentHost | None = None
+        host: Host | None = None
         session: Session | None = None
         try:
-            host = self._app.open(opening["options"])
+            options, vector = opening["options"], opening.get("vector")
+            if vector is None:
+                host = self._app.open(options)
+            else:
+                host = self._app.open_vector(options, vector)
             session = Session(
                 self._limits,
                 host,

@@ -1,0 +1,135 @@
+"""Batches of infos, as `gymnasium.vector.VectorEnv._add_info` makes them.
+
+Each key of an info becomes an array over all sub-environments, beside a mask ``_key`` of those
+that have it. The dtype is that of the first value; where a type has none, the array holds objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+__all__ = ["add_info", "batch_infos"]
+
+_NUMBERS = frozenset({int, float, bool})
+
+Info = dict[Any, Any]
+
+
+def batch_infos(
+    infos: Sequence[Info | None],
+    finals: Mapping[int, Info],
+    failures: list[tuple[int, BaseException]],
+) -> Info:
+    """Return the batch of the infos of all sub-environments.
+
+    Args:
+        infos: One for each; None where there is none.
+        finals: By index, what an episode that has just ended leaves behind.
+        failures: Takes those whose values cannot stand in an array beside those of the others.
+    """
+    if not finals and not any(infos):
+        return {}
+    count = len(infos)
+    batch = None if finals else _columns(infos, count)
+    if batch is None:
+        batch = {}
+        for index, info in enumerate(infos):
+            try:
+                if index in finals:
+                    add_info(batch, finals[index], index, count)
+                if info:
+                    add_info(batch, info, index, count)
+            except Exception as error:
+                failures.append((index, error))
+    return batch
+
+
+def add_info(batch: Info, info: Info, index: int, count: int) -> None:
+    """Add the info of one sub-environment.
+
+    Args:
+        batch: The batch so far.
+        info: The info.
+        index: Whose it is.
+        count: Number of sub-environments.
+
+    Raises:
+        Exception: The value cannot stand in an array beside those of the others.
+    """
+    for key, value in info.items():
+        array: Any
+        if key == "final_obs":
+            array = batch.get(key)
+            if array is None:
+                array = np.full(count, None, object)
+            array[index] = value
+        elif isinstance(value, dict):
+            array = batch.get(key, {})
+            add_info(array, value, index, count)
+        else:
+            array = batch.get(key)
+            if array is None:
+                array = _array_for(value, count)
+            array[index] = value
+        batch[key] = array
+        name = f"_{key}"
+        mask = batch.get(name)
+        if mask is None:
+            batch[name] = mask = np.zeros(count, np.bool_)
+        mask[index] = True
+
+
+def _array_for(value: Any, count: int) -> Any:
+    kind = type(value)
+    if kind in _NUMBERS or issubclass(kind, np.number):
+        return np.zeros(count, kind)
+    if isinstance(value, np.ndarray):
+        return np.zeros((count, *value.shape), value.dtype)
+    return np.full(count, None, object)
+
+
+def _columns(infos: Sequence[Info | None], count: int) -> Info | None:
+    """Return the batch where all infos have the same keys with values of the same form.
+
+    Most environments tell the same numbers in each step. A column at a time, that takes a fraction
+    of the time; None where it is not so simple.
+    """
+    first = infos[0]
+    if not first:
+        return None
+    size = len(first)
+    batch: Info = {}
+    try:
+        for info in infos:
+            if len(info) != size:  # type: ignore[arg-type]  # None raises as well
+                return None
+        for key, value in first.items():
+            column = _column(value, [info[key] for info in infos])  # type: ignore[index]
+            if column is None:
+                return None
+            batch[key] = column
+            batch[f"_{key}"] = np.ones(count, np.bool_)
+    except (KeyError, OverflowError, TypeError):
+        return None
+    return batch
+
+
+def _column(first: Any, values: list[Any]) -> Any:
+    kind = type(first)
+    if set(map(type, values)) != {kind}:
+        return None
+    if kind in _NUMBERS or (issubclass(kind, np.number) and kind is not np.timedelta64):
+        return np.array(values, kind)
+    if kind is np.ndarray:
+        shape, dtype = first.shape, first.dtype
+        if dtype.hasobject:
+            return None
+        for value in values:
+            if value.shape != shape or value.dtype != dtype:
+                return None
+        return np.array(values, dtype)
+    return None
