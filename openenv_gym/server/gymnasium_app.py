@@ -7,14 +7,18 @@ import importlib
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec, VectorizeMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from openenv_gym import errors
 from openenv_gym.server.application import Application
 from openenv_gym.server.environment import AnyEnvironment
+from openenv_gym.server.vector.native import NativeRequest
 
 
 __all__ = ["app", "make_hosted"]
 
+_NEVER = 2**31 - 1  # steps; implementations count in 32 bits, and take no None
 _ALE = ("ale.lives", "ale.getScreenGrayscale", "ale.getScreenRGB", "ale.getRAM")
 
 
@@ -32,6 +36,16 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     Raises:
         InvalidOptionError: There is no such id.
     """
+    spec = _find_spec(env_id)
+    _restore_tuples(spec, kwargs)
+    spec = copy.deepcopy(spec)
+    spec.order_enforce = False
+    env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
+    vars(env)["openenv_time_limit"] = spec.max_episode_steps
+    return env
+
+
+def _find_spec(env_id: Any) -> EnvSpec:
     if not isinstance(env_id, str):
         raise errors.InvalidOptionError(
             f"Expected the id of an environment, got {env_id!r:.80}.", field="env_id"
@@ -51,14 +65,63 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         raise errors.InvalidOptionError(
             f"{env_id!r} is remote itself.", field="env_id", hint="Make it directly."
         )
+    return spec
+
+
+def _restore_tuples(spec: EnvSpec, kwargs: dict[str, Any]) -> None:
     for name, value in spec.kwargs.items():
         if isinstance(value, tuple) and isinstance(kwargs.get(name), list):
             kwargs[name] = tuple(kwargs[name])  # it came through JSON, which has no tuples
-    spec = copy.deepcopy(spec)
-    spec.order_enforce = False
-    env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
-    vars(env)["openenv_time_limit"] = spec.max_episode_steps
+
+
+def _native(request: NativeRequest) -> VectorEnv[Any, Any, Any] | None:
+    """Make the vectorised implementation of an id, where it is asked for: it differs.
+
+    Its sub-environments share a generator, for example, so what one of them does depends on how
+    many there are.
+    """
+    if not request.requested:
+        return None
+    kwargs = dict(request.options)
+    env_id = kwargs.pop("env_id", None)
+    spec = copy.deepcopy(_find_spec(env_id))
+    if spec.vector_entry_point is None:
+        raise errors.InvalidOptionError(
+            f"engine='native': {env_id} has no vectorised implementation of its own.",
+            field="engine",
+            hint="Leave out engine.",
+        )
+    _restore_tuples(spec, kwargs)
+    if not request.own_limit:
+        limit = request.max_episode_steps
+        spec.max_episode_steps = _NEVER if limit is None else limit
+    env: VectorEnv[Any, Any, Any] = gymnasium.make_vec(
+        spec,
+        num_envs=request.num_envs,
+        vectorization_mode=VectorizeMode.VECTOR_ENTRY_POINT,
+        **kwargs,
+    )
+    mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    if mode != request.autoreset_mode:
+        env.close()
+        raise errors.InvalidOptionError(
+            f"autoreset_mode={request.autoreset_mode.value!r}: the vectorised implementation of "
+            f"{env_id} has {mode.value!r} only.",
+            field="autoreset_mode",
+            hint="Leave out engine='native'.",
+        )
+    vars(env.unwrapped)["openenv_time_limit"] = _limit_in_force(request, spec)
     return env
+
+
+def _limit_in_force(request: NativeRequest, spec: EnvSpec) -> int | None:
+    return spec.max_episode_steps if request.own_limit else request.max_episode_steps
+
+
+def _is_of_gymnasium(options: dict[str, Any]) -> bool:
+    """Tell whether an environment is one that Gymnasium ships: those take any kind of integer."""
+    spec = gymnasium.registry.get(str(options.get("env_id")).rpartition(":")[2])
+    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
 
 
 def _observables(env: AnyEnvironment) -> tuple[str, ...]:
@@ -82,4 +145,6 @@ app = Application(
     description="Any Gymnasium environment id",
     observables=_observables,
     needs_one_thread=_needs_one_thread,
+    plain_integers=_is_of_gymnasium,
+    native=_native,
 )

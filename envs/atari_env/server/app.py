@@ -1,9 +1,12 @@
 """The application that a server serves (named in `openenv.yaml`)."""
 
+from dataclasses import replace
+
 from atari_env.server.atari_environment import AtariEnvironment
+from atari_env.server.vector import make_games
 from openenv_gym.server import create_app
 
 
 __all__ = ["app"]
 
-app = create_app(AtariEnvironment, name="atari_env")
+app = replace(create_app(AtariEnvironment, name="atari_env"), native=make_games)

@@ -13,12 +13,14 @@ from atari_env.options import PreprocessOptions
 from openenv_gym.errors import InvalidActionError, ResetNeededError
 
 
-__all__ = ["PreprocessedGame", "engine_seed"]
+__all__ = ["Engine", "PreprocessedGame", "engine_seed"]
 
 _INFO = ("lives", "frame_number", "episode_frame_number")
 
 
-class _Engine(AtariVectorEnv):
+class Engine(AtariVectorEnv):
+    """ale-py's vectorised engine."""
+
     # ale-py writes its autoreset mode into `metadata`, which it inherits: into that of every
     # vector environment in the process, if this dictionary did not catch it.
     metadata = dict(VectorEnv.metadata)
@@ -48,7 +50,7 @@ class PreprocessedGame:
 
     def __init__(self, game: str, options: PreprocessOptions) -> None:
         self._options = options
-        self._engine = _Engine(game, 1, **options.model_dump())
+        self._engine = Engine(game, 1, **options.model_dump())
         self._meanings: list[str] = [action.name for action in self._engine.ale.get_action_set()]
         self._stack: NDArray[np.uint8] | None = None
         self._over = False

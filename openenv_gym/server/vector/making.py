@@ -177,7 +177,7 @@ def _native_engine(
             )
         return None
     single = _Single(env)
-    limit = getattr(env, "max_episode_steps", None)
+    limit = vars(env.unwrapped).get("openenv_time_limit")
     return VectorHost(
         NativeEngine(env, autoreset_mode=vector.autoreset_mode, first=vector.first),
         vector,

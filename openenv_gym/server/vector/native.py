@@ -43,10 +43,12 @@ class NativeRequest:
 NativeFactory = Callable[[NativeRequest], "VectorEnv[Any, Any, Any] | None"]
 """Makes one that enforces time limit and autoreset mode, or None where single ones are as good.
 
-Raises `InvalidOptionError` where one was requested and cannot be had. The attribute
-``independent = True`` of what it makes says that `reset` takes a list of seeds (integers or None)
-and ``options["reset_mask"]``, and that each sub-environment depends on its own seed only; and a
-method ``call``, where there is one, returns a value for each sub-environment.
+Raises `InvalidOptionError` where one was requested and cannot be had. What it makes may have
+
+- ``openenv_time_limit``: the steps after which it has an episode truncated;
+- ``independent = True``: each sub-environment depends on its own seed only, and `reset` takes a
+  list of seeds (integers or None) and ``options["reset_mask"]``;
+- ``call`` and ``set_attr``, as `gymnasium.vector.AsyncVectorEnv` has them.
 """
 
 
@@ -148,18 +150,20 @@ class NativeEngine:
 
     def _checked(self, actions: Any) -> Any:
         """Return the batch of actions in the form that the implementation takes."""
-        skips = self._over.tolist() if self._mode is AutoresetMode.NEXT_STEP else None
-        found = self._actions.read(actions, self._all, skips)
+        try:
+            found = self._actions.read(actions, self._all)
+        except errors.InvalidActionError:
+            if self._mode is not AutoresetMode.NEXT_STEP or not self._over.any():
+                raise
+            found = self._actions.read(actions, self._all, self._over.tolist())
+            # Nobody looks at the others, but whoever checks all of them must find nothing wrong.
+            some = _some_action(self.env.single_action_space)
+            found = [some if over else each for each, over in zip(found, self._over, strict=True)]
+            actions = found
         dtype = self._action_dtype
-        if dtype is None:
+        if dtype is None or (type(actions) is np.ndarray and actions.dtype == dtype):
             return actions
-        if type(actions) is np.ndarray and actions.dtype == dtype and skips is None:
-            return actions
-        array = np.array(found if type(actions) is not np.ndarray else actions, dtype)
-        if skips is not None and True in skips:
-            # Nobody looks at these, but whoever checks all of them must find nothing wrong.
-            array[self._over] = _some_action(self.env.single_action_space)
-        return array
+        return np.array(found, dtype)
 
     def _with_masks(self, infos: dict[Any, Any], chosen: np.ndarray[Any, Any]) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
