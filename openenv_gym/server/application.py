@@ -40,8 +40,6 @@ class Application:
         needs_one_thread: Tells the same of an environment that is made with some options.
         releases_gil: Tells whether most of a step's time is spent without Python's global lock,
             so that sub-environments of a vector session gain from several threads.
-        plain_integers: Tells whether an environment takes Python's integers for a `Discrete`
-            action as it takes NumPy's; typed environments do.
         native: Makes a vectorised implementation of the environment.
     """
 
@@ -53,7 +51,6 @@ class Application:
     observables: Callable[[AnyEnvironment], tuple[str, ...]] = field(default=lambda env: ())
     needs_one_thread: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
     releases_gil: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
-    plain_integers: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
     native: NativeFactory | None = None
 
     def pins(self, options: dict[str, Any]) -> bool:
@@ -80,11 +77,7 @@ class Application:
             Exception: Whatever the factory raises.
         """
         check_options(self.factory, options)
-        traits = Traits(
-            pinned=self.pins(options),
-            releases_gil=self.releases_gil(options),
-            plain_integers=self.plain_integers(options),
-        )
+        traits = Traits(pinned=self.pins(options), releases_gil=self.releases_gil(options))
         return make_vector_host(
             lambda: self.factory(**options), options, vector, traits, self.native, self.name
         )

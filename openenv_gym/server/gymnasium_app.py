@@ -118,12 +118,6 @@ def _limit_in_force(request: NativeRequest, spec: EnvSpec) -> int | None:
     return spec.max_episode_steps if request.own_limit else request.max_episode_steps
 
 
-def _is_of_gymnasium(options: dict[str, Any]) -> bool:
-    """Tell whether an environment is one that Gymnasium ships: those take any kind of integer."""
-    spec = gymnasium.registry.get(str(options.get("env_id")).rpartition(":")[2])
-    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
-
-
 def _observables(env: AnyEnvironment) -> tuple[str, ...]:
     return _ALE if hasattr(getattr(env, "unwrapped", env), "ale") else ()
 
@@ -145,6 +139,5 @@ app = Application(
     description="Any Gymnasium environment id",
     observables=_observables,
     needs_one_thread=_needs_one_thread,
-    plain_integers=_is_of_gymnasium,
     native=_native,
 )

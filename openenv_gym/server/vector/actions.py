@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,17 +30,16 @@ class ActionReader:
     Args:
         space: Space of a single action.
         first: Added to the numbers of sub-environments in errors.
-        plain_integers: Give the actions of a `Discrete` as Python's integers, with which an
-            environment computes faster, instead of NumPy's.
     """
 
-    def __init__(
-        self, space: gymnasium.Space[Any], *, first: int = 0, plain_integers: bool = False
-    ) -> None:
+    def __init__(self, space: gymnasium.Space[Any], *, first: int = 0) -> None:
         self._space = space
         self._first = first
-        self._batched = batch_space(space, 1)  # tells `iterate` how batches are built, not how long
-        self._split: _Split = _make_split(space, plain_integers)
+        self._split: _Split = _make_split(space)
+
+    @functools.cached_property
+    def _batched(self) -> gymnasium.Space[Any]:
+        return batch_space(self._space, 1)  # tells `iterate` how batches are built, not how long
 
     def read(
         self,
@@ -98,10 +98,10 @@ class ActionReader:
         return found
 
 
-def _make_split(space: gymnasium.Space[Any], plain_integers: bool) -> _Split:
+def _make_split(space: gymnasium.Space[Any]) -> _Split:
     kind = type(space)
     if isinstance(space, spaces.Discrete) and kind is spaces.Discrete:
-        return _split_discrete(space, plain_integers)
+        return _split_discrete(space)
     if isinstance(space, spaces.Box) and kind is spaces.Box:
         return _split_box(space)
     if isinstance(space, spaces.MultiDiscrete) and kind is spaces.MultiDiscrete:
@@ -110,23 +110,24 @@ def _make_split(space: gymnasium.Space[Any], plain_integers: bool) -> _Split:
     if isinstance(space, spaces.MultiBinary) and kind is spaces.MultiBinary:
         return _split_integers(space, 0, 1)
     if isinstance(space, spaces.Dict) and space.spaces:
-        return _split_dict({k: _make_split(v, plain_integers) for k, v in space.spaces.items()})
+        return _split_dict({key: _make_split(inner) for key, inner in space.spaces.items()})
     if isinstance(space, spaces.Tuple) and space.spaces:
-        return _split_tuple([_make_split(inner, plain_integers) for inner in space.spaces])
+        return _split_tuple([_make_split(inner) for inner in space.spaces])
     return lambda actions, count: None
 
 
-def _split_discrete(space: spaces.Discrete[Any], plain_integers: bool) -> _Split:
+def _split_discrete(space: spaces.Discrete[Any]) -> _Split:
     first, last = int(space.start), int(space.start) + int(space.n) - 1
 
     def split(actions: Any, count: int) -> list[Any] | None:
         if actions.dtype.kind not in "iu" or actions.shape != (count,):
             return None
-        found: list[Any] = actions.tolist()
-        # min() and max() of Python's integers are faster than NumPy's for hundreds of them.
+        # Those of Python's integers are faster than NumPy's for hundreds of them. (Environments get
+        # NumPy's, as from Gymnasium's vector environments; most spaces find those faster to check.)
+        found: list[int] = actions.tolist()
         if found and (min(found) < first or max(found) > last):
             return None
-        return found if plain_integers else list(actions)
+        return list(actions)
 
     return split
 

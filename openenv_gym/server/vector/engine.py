@@ -67,7 +67,6 @@ class SubEnvironments:
         envs: The environments, each ready for `reset`.
         autoreset_mode: What happens after an episode's end.
         first: Number of the first one within the client's vector, for errors.
-        plain_integers: See `ActionReader`.
         threads: How many may step at once, this one included.
         pinned: Only the calling thread may touch the environments.
 
@@ -82,7 +81,6 @@ class SubEnvironments:
         *,
         autoreset_mode: AutoresetMode,
         first: int = 0,
-        plain_integers: bool = False,
         threads: int = 1,
         pinned: bool = False,
     ) -> None:
@@ -96,9 +94,7 @@ class SubEnvironments:
         self._mode = autoreset_mode
         self._stepper = STEPPERS[autoreset_mode]
         self._next_step = autoreset_mode is AutoresetMode.NEXT_STEP
-        self._actions = ActionReader(
-            envs[0].action_space, first=first, plain_integers=plain_integers
-        )
+        self._actions = ActionReader(envs[0].action_space, first=first)
         self._batcher = ObservationBatcher(envs[0].observation_space)
         self._crew = Crew(threads - 1) if threads > 1 else None
         self._partial: PartialSteps | None = None

@@ -32,12 +32,10 @@ class Traits:
     Attributes:
         pinned: All calls must come from one thread.
         releases_gil: Several threads step faster than one.
-        plain_integers: Python's integers will do for a `Discrete` action.
     """
 
     pinned: bool = False
     releases_gil: bool = False
-    plain_integers: bool = False
 
 
 def make_vector_host(
@@ -83,13 +81,11 @@ def make_vector_host(
     threads = 1
     if traits.releases_gil and not traits.pinned:
         threads = min(os.cpu_count() or 1, len(envs))
-    typed = isinstance(made[0], Environment)
     return VectorHost(
         SubEnvironments(
             envs,
             autoreset_mode=vector.autoreset_mode,
             first=vector.first,
-            plain_integers=typed or traits.plain_integers,
             threads=threads,
             pinned=traits.pinned,
         ),

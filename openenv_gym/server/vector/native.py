@@ -76,7 +76,7 @@ class NativeEngine:
         self._all = range(env.num_envs)
         self._mode = autoreset_mode
         self._independent = bool(getattr(env, "independent", False))
-        self._actions = ActionReader(env.single_action_space, first=first, plain_integers=True)
+        self._actions = ActionReader(env.single_action_space, first=first)
         self._action_dtype = env.action_space.dtype
         self._started = False
         self._last: Any = None
