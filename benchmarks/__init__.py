@@ -1,6 +1,6 @@
 """Measurements that the README quotes: ``python -m benchmarks NAME``.
 
-One module for each benchmark, named in `BENCHMARKS`; `harness` measures and reports, `drivers`
+Each is named in `BENCHMARKS`; `harness` measures and reports, `drivers`
 are the processes that are measured.
 """
 
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 __all__ = ["BENCHMARKS"]
 
-# Name on the command line -> module that holds its `BENCHMARK`.
+# Name on the command line -> where its `Benchmark` is.
 BENCHMARKS = {
-    "roundtrip": "benchmarks.roundtrip",
-    "atari": "benchmarks.atari",
-    "container-echo": "benchmarks.container_echo",
-    "container-atari": "benchmarks.container_atari",
-    "start-echo": "benchmarks.start_echo",
-    "start-atari": "benchmarks.start_atari",
+    "roundtrip": "benchmarks.roundtrip:BENCHMARK",
+    "atari": "benchmarks.atari:BENCHMARK",
+    "container-echo": "benchmarks.containers:ECHO",
+    "container-atari": "benchmarks.containers:ATARI",
+    "start-echo": "benchmarks.containers:START_ECHO",
+    "start-atari": "benchmarks.containers:START_ATARI",
+    "vector-atari-8": "benchmarks.vector_atari:EIGHT",
+    "vector-atari-64": "benchmarks.vector_atari:SIXTY_FOUR",
+    "vector-atari-raw": "benchmarks.vector_atari:RAW",
+    "vector-cartpole": "benchmarks.vector_cartpole:DEFAULT",
+    "vector-cartpole-native": "benchmarks.vector_cartpole:NATIVE",
 }

@@ -34,7 +34,7 @@ def main() -> int:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     if not options.names:
         for name in BENCHMARKS:
-            print(f"{name:12} {_load(name).title}")
+            print(f"{name:23} {_load(name).title}")
         return 0
 
     reports = []
@@ -61,7 +61,8 @@ def main() -> int:
 
 
 def _load(name: str) -> Benchmark:
-    benchmark = importlib.import_module(BENCHMARKS[name]).BENCHMARK
+    module, _, attribute = BENCHMARKS[name].partition(":")
+    benchmark = getattr(importlib.import_module(module), attribute)
     assert isinstance(benchmark, Benchmark)
     return benchmark
 

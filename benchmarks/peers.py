@@ -8,9 +8,20 @@ from benchmarks.harness import ROOT, BenchmarkError, Contender, progress
 from tools.venvs import SetupError, ensure_venv
 
 
-__all__ = ["bare_container", "bare_echo", "first_observation", "hosted_or_local", "openenv"]
+__all__ = [
+    "ale_vector",
+    "async_vector",
+    "bare_container",
+    "bare_echo",
+    "envpool",
+    "first_observation",
+    "hosted_or_local",
+    "made_vector",
+    "openenv",
+]
 
 OPENENV = "0.10"
+ENVPOOL = "1.2.5"
 
 
 def hosted_or_local(
@@ -24,6 +35,61 @@ def hosted_or_local(
 def bare_echo(*, steps: int) -> Contender:
     """Return the round trip of 64 bytes: `websockets`, its server on uvloop, a Unix socket."""
     return Contender("bare WebSocket echo", "echo", {}, steps)
+
+
+def made_vector(
+    name: str,
+    env_id: str,
+    /,
+    *,
+    num_envs: int,
+    steps: int,
+    modules: tuple[str, ...] = (),
+    **kwargs: object,
+) -> Contender:
+    """Return a vector environment of `gymnasium.make_vec`."""
+    options = {
+        "kind": "make_vec",
+        "id": env_id,
+        "num_envs": num_envs,
+        "kwargs": kwargs,
+        "modules": list(modules),
+    }
+    return Contender(name, "vector_env", options, steps)
+
+
+def async_vector(
+    env_id: str,
+    /,
+    *,
+    num_envs: int,
+    steps: int,
+    modules: tuple[str, ...] = (),
+    preprocess: bool = False,
+    **kwargs: object,
+) -> Contender:
+    """Return Gymnasium's own `AsyncVectorEnv`; with Atari's usual wrappers where asked for."""
+    options = {
+        "kind": "async",
+        "id": env_id,
+        "num_envs": num_envs,
+        "preprocess": preprocess,
+        "kwargs": kwargs,
+        "modules": list(modules),
+    }
+    return Contender(f"AsyncVectorEnv, {num_envs}", "vector_env", options, steps)
+
+
+def ale_vector(game: str, *, num_envs: int, steps: int) -> Contender:
+    """Return ale-py's own vectorised engine in the measuring process."""
+    options = {"kind": "ale", "game": game, "num_envs": num_envs, "modules": []}
+    return Contender("AtariVectorEnv in process", "vector_env", options, steps)
+
+
+def envpool(game: str, *, num_envs: int, steps: int) -> Contender:
+    """Return EnvPool."""
+    options = {"game": game, "num_envs": num_envs}
+    return Contender(f"EnvPool {ENVPOOL}", "envpool", options, steps, _envpool_python)
 
 
 def first_observation(name: str, env_id: str, /, *, steps: int, **kwargs: object) -> Contender:
@@ -43,10 +109,19 @@ def openenv(kind: str, *, steps: int) -> Contender:
 
 @functools.cache
 def _openenv_python() -> str:
-    """Make a virtual environment for `openenv`, whose requirements are not ours."""
-    directory = ROOT / ".venvs" / f"openenv-{OPENENV}"
-    progress(f"looking after {directory.relative_to(ROOT)}, which holds openenv {OPENENV}")
+    return _python_with("openenv", OPENENV, f"openenv=={OPENENV}.*")
+
+
+@functools.cache
+def _envpool_python() -> str:
+    return _python_with("envpool", ENVPOOL, f"envpool=={ENVPOOL}")
+
+
+def _python_with(name: str, version: str, *requirements: str) -> str:
+    """Make a virtual environment for a peer whose requirements are not ours."""
+    directory = ROOT / ".venvs" / f"{name}-{version}"
+    progress(f"looking after {directory.relative_to(ROOT)}, which holds {name} {version}")
     try:
-        return ensure_venv(directory, [f"openenv=={OPENENV}.*"], what=f"openenv {OPENENV}")
+        return ensure_venv(directory, list(requirements), what=f"{name} {version}")
     except SetupError as error:
         raise BenchmarkError(str(error)) from error

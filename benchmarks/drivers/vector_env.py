@@ -1,0 +1,81 @@
+"""Drives a vector environment; a step of a round is a step of every sub-environment.
+
+Options: ``kind`` (a name of `MAKERS`), ``modules`` to import before, and the rest for its maker.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Generator
+from itertools import cycle, islice
+from typing import Any
+
+import gymnasium
+
+from benchmarks.drivers.common import SEED, Round, serve
+
+
+def make_vec(options: dict[str, Any]) -> Any:
+    """Make what `gymnasium.make_vec` makes."""
+    return gymnasium.make_vec(options["id"], num_envs=options["num_envs"], **options["kwargs"])
+
+
+def make_async(options: dict[str, Any]) -> Any:
+    """Make an `AsyncVectorEnv`: a process for each sub-environment."""
+    wrap = _preprocessed if options.get("preprocess") else _as_it_is
+
+    def make() -> Any:
+        return wrap(gymnasium.make(options["id"], **options["kwargs"]))
+
+    return gymnasium.vector.AsyncVectorEnv([make] * options["num_envs"])
+
+
+def make_ale(options: dict[str, Any]) -> Any:
+    """Make ale-py's own vectorised engine, in this process."""
+    import ale_py
+
+    return ale_py.AtariVectorEnv(options["game"], num_envs=options["num_envs"])
+
+
+MAKERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "make_vec": make_vec,
+    "async": make_async,
+    "ale": make_ale,
+}
+
+
+def _as_it_is(env: Any) -> Any:
+    return env
+
+
+def _preprocessed(env: Any) -> Any:
+    from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+    return FrameStackObservation(AtariPreprocessing(env), 4)
+
+
+def start(options: dict[str, Any]) -> Generator[Round, None, None]:
+    """Make the environments and yield their rounds."""
+    for module in options["modules"]:
+        importlib.import_module(module)
+    envs = MAKERS[options["kind"]](options)
+    try:
+        envs.action_space.seed(SEED)
+        actions = cycle([envs.action_space.sample() for _ in range(64)])
+        envs.reset(seed=SEED)
+
+        def take_round(steps: int) -> float:
+            step = envs.step
+            begin = time.perf_counter()
+            for action in islice(actions, steps):
+                step(action)
+            return time.perf_counter() - begin
+
+        yield take_round
+    finally:
+        envs.close()
+
+
+if __name__ == "__main__":
+    serve(start)
