@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -110,10 +111,19 @@ def _make_split(space: gymnasium.Space[Any]) -> _Split:
     if isinstance(space, spaces.MultiBinary) and kind is spaces.MultiBinary:
         return _split_integers(space, 0, 1)
     if isinstance(space, spaces.Dict) and space.spaces:
-        return _split_dict({key: _make_split(inner) for key, inner in space.spaces.items()})
+        return _split_dict({key: _make_split(space.spaces[key]) for key in _batch_order(space)})
     if isinstance(space, spaces.Tuple) and space.spaces:
         return _split_tuple([_make_split(inner) for inner in space.spaces])
     return lambda actions, count: None
+
+
+def _batch_order(space: spaces.Dict) -> list[Any]:
+    """Return the keys in the order in which batches have them, which may be another one."""
+    plain = copy.copy(space)
+    plain.spaces = dict.fromkeys(space.spaces, spaces.Discrete(1))  # others take time to batch
+    batched = batch_space(plain, 1)
+    assert isinstance(batched, spaces.Dict)
+    return list(batched.spaces)
 
 
 def _split_discrete(space: spaces.Discrete[Any]) -> _Split:

@@ -99,7 +99,7 @@ def _columns(infos: Sequence[Info | None], count: int) -> Info | None:
     of the time; None where it is not so simple.
     """
     first = infos[0]
-    if not first:
+    if not first or "final_obs" in first:
         return None
     size = len(first)
     batch: Info = {}
