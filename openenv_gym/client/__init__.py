@@ -10,7 +10,9 @@ from openenv_gym.client.address import (
     not_lost,
     parse_base_url,
 )
-from openenv_gym.client.connection import Connection, Timing
+from openenv_gym.client.connection import Connection
+from openenv_gym.client.gather import gather
+from openenv_gym.client.pending import Pending, Timing
 
 
 __all__ = [
@@ -19,9 +21,11 @@ __all__ = [
     "Connection",
     "InboundAddress",
     "Loss",
+    "Pending",
     "TcpAddress",
     "Timing",
     "UnixAddress",
+    "gather",
     "not_lost",
     "parse_base_url",
 ]

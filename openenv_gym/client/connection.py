@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-import functools
-import numbers
-import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from openenv_gym import errors
-from openenv_gym._version import __version__
-from openenv_gym.client.address import Address, Loss, not_lost
-from openenv_gym.client.transport import Frame, Transport, encode_message
-from openenv_gym.protocol.client_session import ClientSession, ClientState
+from openenv_gym.client.link import Link, seconds
+from openenv_gym.client.pending import Pending, Timing
+from openenv_gym.client.transport import Frame, encode_message
+from openenv_gym.protocol.client_session import ClientState
 from openenv_gym.protocol.codec import decode_packet
-from openenv_gym.protocol.limits import Limits
-from openenv_gym.protocol.messages import Failure, Request, Result, error_from_wire
+from openenv_gym.protocol.messages import (
+    Failure,
+    Request,
+    Result,
+    error_from_wire,
+    error_to_wire,
+)
 
 
-__all__ = ["Connection", "Timing"]
+__all__ = ["Connection"]
 
-_AGENT = f"openenv-gym/{__version__}"
-_CONNECT_S = 10.0
+_RESUME_S = 1.0
 _BUSY_S = 0.5  # so long close() waits for a request in another thread before it breaks it off
-_MAX_S = 1e6
-_RETRY_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
-class Timing(NamedTuple):
-    """Where the time of one request went, in nanoseconds.
-
-    Attributes:
-        encode: Making the message, here.
-        wire: Sending, receiving and waking up; everything that is not named otherwise.
-        queue: Waiting in the server.
-        environment: The environment itself.
-        decode: Reading the message, here.
-    """
-
-    encode: int
-    wire: int
-    queue: int
-    environment: int
-    decode: int
-
-
-class Connection:
+class Connection(Link):
     """One session with a server, usable from any thread, one request at a time.
 
     Args:
@@ -54,6 +34,7 @@ class Connection:
         options: What the environment is made with.
         package: Environment package that the server must serve; None for any.
         token: Credential for the server.
+        vector: Several environments in one session (docs/protocol.md, section 4.5).
         wait_s: How long to wait for a free place.
         timeout_s: Limit of each request, and of opening the session.
         connect_timeout_s: Limit of connecting and shaking hands; 10 s, or `timeout_s` where that is
@@ -70,61 +51,7 @@ class Connection:
         OpenEnvGymError: The session cannot be opened; see `Transport` and the server's errors.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        options: dict[str, Any],
-        *,
-        package: str | None = None,
-        token: str | None = None,
-        wait_s: float = 0.0,
-        timeout_s: float = 120.0,
-        connect_timeout_s: float | None = None,
-        max_frame_bytes: int = Limits.max_frame_bytes,
-        why_lost: Loss = not_lost,
-    ) -> None:
-        self._timeout_s = _seconds("timeout_s", timeout_s)
-        wait_s = _seconds("wait_s", wait_s, zero=True)
-        self._connect_timeout_s = (
-            min(_CONNECT_S, self._timeout_s)
-            if connect_timeout_s is None
-            else _seconds("connect_timeout_s", connect_timeout_s)
-        )
-        self.last_timing = Timing(0, 0, 0, 0, 0)
-        self.frames_sent = 0
-        self.on_extras: Callable[[dict[str, Any]], None] | None = None
-        self._address = address
-        self._headers: Mapping[str, str] = {"Authorization": f"Bearer {token}"} if token else {}
-        self._why_lost = why_lost
-        # A signal handler may come back here in the thread that is in a request: `_busy` tells.
-        self._lock = threading.RLock()
-        self._busy = False
-        opening: dict[str, Any] = {"options": options, "wait_s": wait_s}
-        if package is not None:
-            opening["package"] = package
-        self._session = ClientSession(_AGENT, opening, max_frame_bytes=max_frame_bytes)
-        self._transport: Transport | None = None
-        self._connect(self._timeout_s + wait_s, self._connect_timeout_s)
-
-    @property
-    def environment(self) -> dict[str, Any]:
-        """The map ``environment`` of WELCOME."""
-        return self._session.environment
-
-    @property
-    def address(self) -> Address:
-        """Where the server is."""
-        return self._address
-
-    @property
-    def session_name(self) -> str:
-        """Public name of the session."""
-        return self._session.name
-
-    @property
-    def closed(self) -> bool:
-        """The session has ended."""
-        return self._session.state is ClientState.CLOSED
+    last_timing = Timing(0, 0, 0, 0, 0)
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -149,32 +76,19 @@ class Connection:
             ForkedSessionError: This is a forked child of the process that opened the session.
             OpenEnvGymError: What the server answered.
         """
-        limit_s = self._timeout_s if timeout_s is None else _seconds("timeout_s", timeout_s)
+        limit_s = self._timeout_s if timeout_s is None else seconds("timeout_s", timeout_s)
         session = self._session
         session.check_owner()  # before the lock: a fork may have copied it locked, for ever
         with self._lock:
             if self._busy:
-                raise errors.SessionError(
-                    f"Cannot {op}: this thread is in the middle of another request.",
-                    hint="A signal handler can only close the environment.",
-                )
+                raise self._in_the_middle(op)
             self._busy = True
             try:
-                begin_ns = time.perf_counter_ns()
-                request = session.request(op, args, options or {})
-                frame = encode_message(request.to_wire())
-                self._check_size(frame)
-                session.sent(request, frame)
-                encoded_ns = time.perf_counter_ns()
+                request, frame, begin_ns, encoded_ns = self._prepare(op, args, options)
                 try:
                     reply, data_ns, done_ns = self._exchange(request, frame, limit_s)
                 except BaseException as error:
-                    session.abandon(request.id, encode_message(request.without_effect().to_wire()))
-                    if isinstance(error, errors.ConnectionLostError):
-                        session.close(error.message)
-                    if not isinstance(error, errors.DeadlineExceededError):
-                        # Bytes may be lost between the socket and us: only a resume is safe.
-                        self._drop()
+                    self._give_up(request, error)
                     raise
             finally:
                 self._busy = False
@@ -189,6 +103,192 @@ class Connection:
             done_ns - data_ns,
         )
         return reply
+
+    # -- requests that are begun and finished separately --------------------------------------
+
+    def begin(self, op: str, args: list[Any], options: dict[str, Any] | None = None) -> Pending:
+        """Send a request and return without its result, so that one thread drives many servers.
+
+        `advance` or `finish` brings the result; several requests can be under way. Nothing here
+        waits, but for a connection that broke, which is resumed first.
+
+        Raises:
+            ConnectionLostError: The server is gone, and the session with it.
+            SessionClosedError: The session has ended.
+            SessionError: A signal handler asks in the middle of a request.
+            ForkedSessionError: This is a forked child of the process that opened the session.
+            OpenEnvGymError: It cannot be sent.
+        """
+        session = self._session
+        session.check_owner()  # before the lock, see `call`
+        with self._lock:
+            if self._busy:
+                raise self._in_the_middle(op)
+            self._busy = True
+            try:
+                request, frame, begin_ns, encoded_ns = self._prepare(op, args, options)
+                pending = self._awaited[request.id] = Pending(request, begin_ns, encoded_ns)
+                try:
+                    if self._transport is None:
+                        self._reconnect(time.monotonic() + self._timeout_s)  # sends what is pending
+                    else:
+                        self._transport.start(frame)
+                        self.frames_sent += 1
+                except errors.OpenEnvGymError as error:
+                    self._give_up(request, error)
+                    raise
+                except OSError:
+                    pass  # `advance` finds out, after what the server said before it hung up
+                except BaseException as error:
+                    self._give_up(request, error)
+                    raise
+            finally:
+                self._busy = False
+        return pending
+
+    def advance(self, pending: Pending, end_s: float, *, ask: bool = False) -> Result | None:
+        """Take what has arrived; return the result where it is here. Never waits for it.
+
+        Args:
+            pending: What `begin` returned.
+            end_s: Until when a broken connection may be resumed, on the clock of
+                `time.monotonic`. Above that the request stays under way.
+            ask: Ask `why_lost` where nothing has arrived.
+
+        Raises:
+            OpenEnvGymError: As `call`; then the request is no longer under way.
+        """
+        return self._go_on(pending, end_s, wait=False, ask=ask)
+
+    def finish(self, pending: Pending, end_s: float) -> Result | None:
+        """Wait for the result until a time on the clock of `time.monotonic`; None if it is late.
+
+        A request that is late stays under way, until `abandon`; so it does after Ctrl-C.
+
+        Raises:
+            OpenEnvGymError: As `call`; then the request is no longer under way.
+        """
+        return self._go_on(pending, end_s, wait=True, ask=False)
+
+    def abandon(self, pending: Pending) -> None:
+        """Stop waiting for a request: its reply, when it comes, is dropped. Safe to repeat."""
+        if self._awaited.pop(pending.request.id, None) is not None:
+            self._session.abandon(
+                pending.request.id, encode_message(pending.request.without_effect().to_wire())
+            )
+
+    @property
+    def under_way(self) -> int:
+        """Requests that the server has not answered yet."""
+        return self._session.in_flight
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for with `poll`; -1 where there is no connection now."""
+        transport = self._transport
+        return -1 if transport is None else transport.fileno()
+
+    @property
+    def unsent(self) -> bool:
+        """A part of a request waits until the socket takes it: wait for that with `poll`, too."""
+        return self._transport is not None and self._transport.unsent
+
+    @property
+    def holds_bytes(self) -> bool:
+        """`advance` may have something to do that `poll` does not see."""
+        return self._transport is None or self._transport.holds_bytes
+
+    def _go_on(self, pending: Pending, end_s: float, *, wait: bool, ask: bool) -> Result | None:
+        if pending.reply is None:
+            self._session.check_owner()  # before the lock, see `call`
+            with self._lock:
+                if self._busy:
+                    raise self._in_the_middle(pending.request.op)
+                self._busy = True
+                try:
+                    self._receive_until(pending, end_s, wait)
+                    if ask and pending.reply is None:
+                        lost = self._ask_why_lost()
+                        if lost is not None:
+                            raise lost
+                except errors.OpenEnvGymError as error:
+                    self._give_up(pending.request, error)
+                    raise
+                except BaseException:
+                    # Bytes may be lost between the socket and us; a resume brings them again.
+                    self._drop()
+                    raise
+                finally:
+                    self._busy = False
+        reply = pending.reply
+        if isinstance(reply, Result):
+            if pending.request.op == "close":
+                self._session.close()
+                self._drop()
+            self._note_timing(reply, pending)
+            return reply
+        if reply is None:
+            return None
+        raise error_from_wire(reply.error)
+
+    def _receive_until(self, pending: Pending, end_s: float, wait: bool) -> None:
+        """Take messages until the reply is here, nothing more is, or the time is over."""
+        while pending.reply is None:
+            try:
+                transport = self._transport
+                if transport is None:
+                    self._resume(end_s)
+                    continue
+                if wait:
+                    data = transport.receive(max(end_s - time.monotonic(), 0.0))
+                elif (found := transport.receive_ready()) is not None:
+                    data = found
+                else:
+                    return
+                self._take(data)
+            except errors.FrameTooLargeError as error:
+                # A resume would bring the same reply again, so it counts as received.
+                skipped = self._session.skip()
+                if skipped is not None:
+                    self._deliver(Failure(skipped, error_to_wire(error)), time.perf_counter_ns())
+                self._drop()  # its bytes are still on their way
+            except errors.OpenEnvGymError:
+                raise
+            except TimeoutError:
+                return
+            except OSError:
+                self._drop()
+                self._resume(end_s)
+
+    def _resume(self, end_s: float) -> None:
+        # A short wait must not be the end of a session that only needs a moment.
+        self._reconnect(max(end_s, time.monotonic() + _RESUME_S))
+
+    def _take(self, data: memoryview) -> None:
+        """Read a message, and hand a reply to whoever waits for it."""
+        data_ns = time.perf_counter_ns()
+        reply = self._session.receive(decode_packet(data))
+        if reply is not None:
+            if reply.extras and self.on_extras is not None:
+                self.on_extras(reply.extras)
+            self._deliver(reply, data_ns)
+
+    def _deliver(self, reply: Result | Failure, data_ns: int) -> None:
+        pending = self._awaited.pop(reply.id or 0, None)
+        if pending is not None:
+            pending.reply, pending.data_ns = reply, data_ns
+            pending.done_ns = time.perf_counter_ns()
+
+    def _note_timing(self, reply: Result, pending: Pending) -> None:
+        queue_ns, environment_ns = reply.timing[0], reply.timing[1]
+        self.last_timing = Timing(
+            pending.encoded_ns - pending.begin_ns,
+            max(pending.data_ns - pending.encoded_ns - queue_ns - environment_ns, 0),
+            queue_ns,
+            environment_ns,
+            pending.done_ns - pending.data_ns,
+        )
+
+    # -- both ---------------------------------------------------------------------------------
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End the session; safe to call twice, from signal handlers, and in a forked child.
@@ -208,6 +308,10 @@ class Connection:
             if self._busy:
                 self._break_off()
                 return
+            if self._awaited:  # by another thread, or by the one that this handler interrupted
+                self._break_off()
+                self._drop()
+                return
             self._busy = True
             try:
                 if session.state is ClientState.OPEN and self._transport is not None:
@@ -224,6 +328,17 @@ class Connection:
         finally:
             self._lock.release()
 
+    def forget(self) -> None:
+        """Drop the session without a word, and what may be under way; safe to call twice."""
+        self._session.close()
+        if self._lock.acquire(timeout=_BUSY_S):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()
+        else:
+            self._break_off()
+
     def _break_off(self) -> None:
         """Close under a request: whoever waits for it wakes up."""
         self._session.close("It was closed during a request.")
@@ -231,15 +346,40 @@ class Connection:
         if transport is not None:
             transport.shut_down()
 
-    def _check_size(self, frame: Frame) -> None:
+    def _in_the_middle(self, op: str) -> errors.SessionError:
+        return errors.SessionError(
+            f"Cannot {op}: this thread is in the middle of another request.",
+            hint="A signal handler can only close the environment.",
+        )
+
+    def _prepare(
+        self, op: str, args: list[Any], options: dict[str, Any] | None
+    ) -> tuple[Request, Frame, int, int]:
+        """Make a request that waits for its reply from now on; it is not sent yet."""
+        begin_ns = time.perf_counter_ns()
+        session = self._session
+        request = session.request(op, args, options or {})
+        frame = encode_message(request.to_wire())
         size_bytes = sum(map(len, frame))
-        limit_bytes = self._session.limits.get("max_frame_bytes", size_bytes)
+        limit_bytes = session.limits.get("max_frame_bytes", size_bytes)
         if size_bytes > limit_bytes:
             raise errors.FrameTooLargeError(
                 f"The message has {size_bytes} bytes, the server takes {limit_bytes}.",
                 hint="Send less, or start the server with a higher --max-frame-bytes.",
                 data={"size_bytes": size_bytes, "max_bytes": limit_bytes},
             )
+        session.sent(request, frame)
+        return request, frame, begin_ns, time.perf_counter_ns()
+
+    def _give_up(self, request: Request, error: BaseException) -> None:
+        """Leave a request that failed on this side in such a way that the session can go on."""
+        self._awaited.pop(request.id, None)
+        self._session.abandon(request.id, encode_message(request.without_effect().to_wire()))
+        if isinstance(error, errors.ConnectionLostError):
+            self._session.close(error.message)
+        if not isinstance(error, errors.DeadlineExceededError):
+            # Bytes may be lost between the socket and us: only a resume is safe.
+            self._drop()
 
     def _exchange(
         self, request: Request, frame: Frame, limit_s: float
@@ -275,10 +415,13 @@ class Connection:
                 self._drop()
                 self._reconnect(end_s)
                 continue
-            except errors.FrameTooLargeError:
+            except errors.FrameTooLargeError as error:
                 # A resume would bring the same reply again, so it counts as received.
-                if self._session.skip() == request.id:
+                skipped = self._session.skip()
+                if skipped == request.id:
                     raise
+                if skipped is not None:
+                    self._deliver(Failure(skipped, error_to_wire(error)), time.perf_counter_ns())
                 self._drop()
                 self._reconnect(end_s)
                 continue
@@ -290,89 +433,8 @@ class Connection:
                     self.on_extras(reply.extras)
                 if reply.id == request.id:
                     return reply, data_ns, done_ns
+                self._deliver(reply, data_ns)
             left_s = max(end_s - time.monotonic(), 0.001)
-
-    # -- connections --------------------------------------------------------------------------
-
-    def _connect(self, timeout_s: float, connect_timeout_s: float) -> None:
-        """Open a connection and the session, or take the session up again."""
-        session = self._session
-        transport = Transport(
-            self._address,
-            headers=self._headers,
-            timeout_s=connect_timeout_s,
-            max_frame_bytes=session.max_frame_bytes,
-            why_lost=functools.partial(_why_no_more, session, self._why_lost),
-        )
-        try:
-            transport.send(encode_message(session.hello()))
-            again = session.welcome(transport.receive_message(timeout_s))
-            for frame in again:
-                transport.send(frame, timeout_s)
-        except errors.OpenEnvGymError:
-            transport.close(polite=False)
-            raise
-        except TimeoutError as error:
-            transport.close(polite=False)
-            raise errors.DeadlineExceededError(
-                f"The server at {self._address} did not make the environment in {timeout_s:g} s."
-            ) from error
-        except OSError as error:
-            transport.close(polite=False)
-            raise errors.ServerUnreachableError(
-                f"The server at {self._address} broke the connection off: {error}."
-            ) from error
-        except BaseException:
-            transport.close(polite=False)
-            raise
-        self._transport = transport
-
-    def _reconnect(self, end_s: float) -> None:
-        """Resume the session, trying for a while.
-
-        Raises:
-            ConnectionLostError: Nobody answers.
-            SessionClosedError: It was closed meanwhile.
-        """
-        session = self._session
-        end_s = min(end_s, time.monotonic() + self._connect_timeout_s)
-        attempt = 0
-        while True:
-            session.check_open("go on")
-            try:
-                left_s = max(end_s - time.monotonic(), 0.5)
-                self._connect(left_s, left_s)
-                return
-            except (errors.ServerUnreachableError, errors.DeadlineExceededError) as error:
-                lost = self._why_lost()
-                gone = session.going_away is not None and isinstance(
-                    error.__cause__, (FileNotFoundError, ConnectionRefusedError)
-                )
-                wait_s = _RETRY_S[min(attempt, len(_RETRY_S) - 1)]
-                if lost is None and not gone and time.monotonic() + wait_s < end_s:
-                    time.sleep(wait_s)
-                    attempt += 1
-                    continue
-                if lost is None:
-                    lost = errors.ConnectionLostError(
-                        f"The connection to {self._address} broke and cannot be resumed: {error}",
-                        hint="Make a new environment.",
-                    )
-                if session.going_away is not None:
-                    lost.message += f" Before, the server said that it stops: {session.going_away}."
-                raise lost from error
-
-    def _drop(self) -> None:
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.close(polite=False)
-        self._session.lost()
-
-
-def _why_no_more(session: ClientSession, why_lost: Loss) -> errors.ConnectionLostError | None:
-    """Tell a transport whether to wait on; bound to the session only, so that no cycle arises."""
-    session.check_open("go on")
-    return why_lost()
 
 
 def _too_late(request: Request, limit_s: float) -> errors.DeadlineExceededError:
@@ -380,20 +442,4 @@ def _too_late(request: Request, limit_s: float) -> errors.DeadlineExceededError:
         f"No answer to {request.op} within {limit_s:g} s.",
         hint="Call reset() to go on, or raise timeout_s.",
         data={"op": request.op, "timeout_s": limit_s},
-    )
-
-
-def _seconds(name: str, value: Any, *, zero: bool = False) -> float:
-    """Check a limit.
-
-    Raises:
-        InvalidOptionError: It is none.
-    """
-    number = not isinstance(value, bool) and isinstance(value, numbers.Real)
-    if number and (0 < value <= _MAX_S or (zero and value == 0)):  # false for nan
-        return float(value)
-    raise errors.InvalidOptionError(
-        f"{name} is {value!r:.80}, expected a finite number of seconds, "
-        f"{'at least' if zero else 'above'} 0 and at most {_MAX_S:g}.",
-        field=name,
     )

@@ -26,6 +26,7 @@ from openenv_gym import errors
 from openenv_gym.client.address import Address, Loss, not_lost
 from openenv_gym.protocol.codec import decode_packet, encode_packet
 from openenv_gym.protocol.frames import (
+    Message,
     MessageReader,
     Opcode,
     decode_close,
@@ -44,6 +45,8 @@ _LOOK_S = 0.001  # a reply that takes longer is not worth a processor
 _ASK_S = 1.0  # so often somebody who sleeps asks whether there is still something to wait for
 _SUBPROTOCOLS = re.compile(r"openenv-gym\.v\d+")
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_IN, _OUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
+_UNIX_BUFFER_BYTES = 4 << 20  # asked for; the kernel gives what it may
 
 
 def encode_message(message: list[Any]) -> Frame:
@@ -86,10 +89,12 @@ class Transport:
         self._reader = MessageReader(max_message_bytes=max_frame_bytes, peer_masks=False)
         self._socket = address.dial(timeout_s, why_lost)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._unsent = memoryview(b"")
         self._patience = Patience(0.0 if self._tls else _LOOK_S)
         try:
             # Limits are ours: those of the kernel begin anew after each signal.
             self._socket.setblocking(False)
+            _enlarge(self._socket)
             self._handshake(headers, end_s)
         except BaseException:
             self._socket.close()
@@ -105,6 +110,8 @@ class Transport:
             OSError: The connection broke.
             ConnectionLostError: `why_lost` said so.
         """
+        if self._unsent:  # of an earlier frame, which this one must not cut in two
+            self._wait_sent(self._deadline(timeout_s))
         left = memoryview(frame[0] if len(frame) == 1 else b"")
         try:
             if len(frame) == 1:
@@ -120,12 +127,69 @@ class Transport:
                 left = memoryview(b"".join(frame))
         except _WOULD_BLOCK:
             left = memoryview(b"".join(frame))
-        end_s = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
-        while left:
+        self._unsent = left
+        self._wait_sent(self._deadline(timeout_s))
+
+    def start(self, frame: Frame) -> None:
+        """Send what the socket takes of a frame; `flush` sends the rest.
+
+        Raises:
+            OSError: The connection broke.
+        """
+        data = frame[0] if len(frame) == 1 else b"".join(frame)
+        self._unsent = memoryview(b"".join((self._unsent, data)) if self._unsent else data)
+        self.flush()
+
+    def flush(self) -> bool:
+        """Send more of what `start` left over, and tell whether nothing is left.
+
+        Raises:
+            OSError: The connection broke.
+        """
+        while self._unsent:
             try:
-                left = left[self._socket.send(left) :]
-            except _WOULD_BLOCK as error:
-                self._sleep(not isinstance(error, ssl.SSLWantReadError), end_s)
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+            except _WOULD_BLOCK:
+                return False
+        return True
+
+    def receive_ready(self) -> memoryview | None:
+        """Return the payload of the next binary message if it is here; never wait for it.
+
+        Raises:
+            OSError: The connection broke or was closed.
+            ProtocolError: The server broke the protocol.
+        """
+        if self._unsent:
+            self.flush()
+        reader = self._reader
+        while True:
+            message = reader.next()
+            if message is None:
+                if reader.eof:
+                    raise ConnectionResetError("the server closed the connection")
+                try:
+                    reader.received(self._socket.recv_into(reader.buffer()))
+                except _WOULD_BLOCK:
+                    return None
+            elif message.opcode is Opcode.BINARY:
+                return message.data
+            else:
+                self._take_control(message, None)
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for `poll`."""
+        return self._socket.fileno()
+
+    @property
+    def unsent(self) -> bool:
+        """A part of a frame waits until the socket takes it."""
+        return len(self._unsent) > 0
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Bytes may have arrived that `poll` does not see any more."""
+        return self._tls or self._reader.mid_frame
 
     def receive(self, timeout_s: float) -> memoryview:
         """Return the payload of the next binary message.
@@ -150,15 +214,8 @@ class Transport:
                 begun = True
             elif message.opcode is Opcode.BINARY:
                 return message.data
-            elif message.opcode is Opcode.PING:
-                self.send(encode_frame(Opcode.PONG, [message.data], masked=True), timeout_s)
-            elif message.opcode is Opcode.CLOSE:
-                code, reason = decode_close(message.data)
-                raise ConnectionResetError(
-                    f"the server closed the connection ({code} {reason})".replace(" )", ")")
-                )
-            elif message.opcode is Opcode.TEXT:
-                raise errors.ProtocolError("Expected binary messages, got a text message.")
+            else:
+                self._take_control(message, timeout_s)
 
     def receive_message(self, timeout_s: float) -> list[Any]:
         """Return the next message, decoded; see `receive`."""
@@ -179,6 +236,33 @@ class Transport:
             # Not the method of an SSLSocket, which takes the TLS state from under the other one.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
+    def _take_control(self, message: Message, timeout_s: float | None) -> None:
+        """Take a message that is not binary; answer a ping, at once where there is no limit."""
+        if message.opcode is Opcode.PING:
+            pong = encode_frame(Opcode.PONG, [message.data], masked=True)
+            if timeout_s is None:
+                self.start(pong)
+            else:
+                self.send(pong, timeout_s)
+        elif message.opcode is Opcode.CLOSE:
+            code, reason = decode_close(message.data)
+            raise ConnectionResetError(
+                f"the server closed the connection ({code} {reason})".replace(" )", ")")
+            )
+        elif message.opcode is Opcode.TEXT:
+            raise errors.ProtocolError("Expected binary messages, got a text message.")
+
+    def _wait_sent(self, end_s: float) -> None:
+        """Send what is left over."""
+        while self._unsent:
+            try:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+            except _WOULD_BLOCK as error:
+                self._sleep(not isinstance(error, ssl.SSLWantReadError), end_s)
+
+    def _deadline(self, timeout_s: float | None) -> float:
+        return time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
+
     def _receive(self, buffer: memoryview, end_s: float) -> int:
         """Receive something, 0 bytes at the end of the connection."""
         looking = self._patience.begin()
@@ -195,13 +279,18 @@ class Transport:
     def _sleep(self, to_send: bool, end_s: float) -> None:
         """Sleep until the socket takes or has bytes; signals do not prolong it."""
         left_s = end_s - time.monotonic()
-        while not _poll(self._socket, to_send, max(min(left_s, _ASK_S), 0.0)):
+        events = _OUT if to_send else _IN
+        if self._unsent:  # the server may answer only when it has all, or read only when we do
+            events = _IN | _OUT
+        while not _poll(self._socket, events, max(min(left_s, _ASK_S), 0.0)):
             left_s = end_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError("no answer")
             lost = self._why_lost()
             if lost is not None:
                 raise lost
+        if self._unsent and not to_send:
+            self.flush()
 
     # -- handshake ----------------------------------------------------------------------------
 
@@ -298,11 +387,21 @@ class Transport:
         )
 
 
-def _poll(sock: socket.socket, to_send: bool, timeout_s: float) -> bool:
+def _enlarge(sock: socket.socket) -> None:
+    """Let a Unix socket hold a large message: both sides then wake up less often.
+
+    TCP is left alone, whose buffers grow by themselves unless somebody sets them.
+    """
+    if hasattr(socket, "AF_UNIX") and sock.family == socket.AF_UNIX:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNIX_BUFFER_BYTES)
+
+
+def _poll(sock: socket.socket, events: int, timeout_s: float) -> bool:
     if not hasattr(select, "poll"):  # Windows
-        return any(
-            select.select([] if to_send else [sock], [sock] if to_send else [], [], timeout_s)
-        )
+        reading, writing = ([sock] if events & mask else [] for mask in (_IN, _OUT))
+        return any(select.select(reading, writing, [], timeout_s))
     poll = select.poll()
-    poll.register(sock, select.POLLOUT if to_send else select.POLLIN)
+    poll.register(sock, events)
     return bool(poll.poll(timeout_s * 1000))
