@@ -1,0 +1,208 @@
+"""What every operation of a vector environment stands on: its servers, its state, its memory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import gymnasium
+from gymnasium import logger
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from gymnasium.vector.async_vector_env import AsyncState
+
+from openenv_gym import errors
+from openenv_gym.vector.arguments import check_observation_mode
+from openenv_gym.vector.batches import batches_of
+from openenv_gym.vector.fleet import Fleet
+from openenv_gym.vector.infos import merge_infos
+from openenv_gym.vector.last import LastObservations
+from openenv_gym.vector.member import Member
+from openenv_gym.vector.partial import PartialSteps
+from openenv_gym.vector.recovery import Recovery
+from openenv_gym.vector.spaces import read_spaces
+
+
+__all__ = ["VectorBase"]
+
+
+class VectorBase(AsyncVectorEnv[Any, Any]):
+    """An `AsyncVectorEnv` with servers in the place of worker processes; see `RemoteVectorEnv`."""
+
+    def _set_up(
+        self,
+        members: Sequence[Member],
+        *,
+        copy: bool,
+        observation_mode: str | Any,
+        autoreset_mode: AutoresetMode,
+        env_fns: Sequence[Callable[[], gymnasium.Env[Any, Any]]] = (),
+        tracebacks: dict[int, str] | None = None,
+        shared_memory: bool = False,
+        context: str | None = None,
+        daemon: bool = True,
+        max_concurrency: int | None = None,
+        on_failure: str = "raise",
+    ) -> None:
+        fleet = Fleet(members, tracebacks)
+        # First of all: whatever fails from here on, the sessions end.
+        self._finalizer = weakref.finalize(self, fleet.close, None, terminate=True)
+        try:
+            check_observation_mode(observation_mode)
+            spaces = read_spaces(fleet.members, observation_mode)
+            batches = batches_of(spaces.single_observation)
+            # With one server and `copy`, what arrives is handed out as it is.
+            last = LastObservations(fleet, batches, shared=copy and len(members) == 1)
+            recovery = Recovery(fleet, on_failure, autoreset_mode, batches, last)
+        except BaseException:
+            self._finalizer()
+            raise
+        described = fleet.members[0].connection.environment
+        self.env_fns = env_fns
+        self.shared_memory = shared_memory
+        self.copy = copy
+        self.context = context
+        self.daemon = daemon
+        self.worker = None
+        self.observation_mode = observation_mode
+        self.autoreset_mode = autoreset_mode
+        self.max_concurrency = max_concurrency
+        self.num_envs = spaces.num_envs
+        self.metadata = {
+            **dict(described.get("metadata") or {}),
+            "autoreset_mode": autoreset_mode,
+        }
+        self.render_mode = described.get("render_mode")
+        self.single_action_space = spaces.single_action
+        self.action_space = spaces.action
+        self.single_observation_space = spaces.single_observation
+        self.observation_space = spaces.observation
+        # What `AsyncVectorEnv` keeps of its worker processes.
+        self.parent_pipes = []
+        self.processes = []
+        self.error_queue = cast(Any, queue.SimpleQueue())
+        self._fleet = fleet
+        self._recovery = recovery
+        self._actions = batches_of(spaces.single_action)
+        self._batches = batches
+        self._last = last
+        self._partial = PartialSteps(fleet, recovery, self._actions, batches, last)
+        self._spec: EnvSpec | None = None
+        self._buffer = None if copy else self._batches.join([], self.num_envs)
+        self.observations = self._buffer
+        self._state = AsyncState.DEFAULT
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
+        """End the sessions, and the servers that are this environment's own.
+
+        Args:
+            timeout: Seconds to wait for a call that is pending, and for the sessions to end.
+            terminate: Wait for neither.
+        """
+        try:
+            if self._state != AsyncState.DEFAULT:
+                logger.warn(
+                    f"Calling `close` while waiting for a pending call to `{self._state.value}` "
+                    "to complete."
+                )
+                getattr(self, f"{self._state.value}_wait")(0 if terminate else timeout)
+        except multiprocessing.TimeoutError:
+            terminate = True
+        except errors.OpenEnvGymError as error:
+            logger.warn(f"The pending call failed: {error}")
+        finally:
+            if self._finalizer.detach() is not None:
+                self._fleet.close(timeout, terminate=terminate)
+
+    # -- inside -------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The spec from which `gymnasium.make_vec` made it, as plain data."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            mode = spec.kwargs.get("autoreset_mode")
+            if isinstance(mode, AutoresetMode):
+                spec.kwargs["autoreset_mode"] = mode.value  # JSON knows no enumerations
+        self._spec = spec
+
+    def _begin_call(self, op: str, args: list[Any]) -> None:
+        self._fleet.begin(op, [args] * len(self._fleet.members))
+        self._state = AsyncState.WAITING_CALL
+
+    def _wait(
+        self,
+        state: AsyncState,
+        timeout: float | None,
+        recover: Callable[[list[Any]], list[Any]],
+    ) -> list[Any]:
+        """Return what each member answered."""
+        self._assert_is_running()
+        if self._state != state:
+            raise NoAsyncCallError(
+                f"Calling `{state.value}_wait` without any prior call to `{state.value}_async`.",
+                state.value,
+            )
+        self._state = AsyncState.DEFAULT  # whatever happens, the next call may come
+        outcomes = self._fleet.wait(timeout)
+        if outcomes is None:
+            if timeout is None:
+                raise errors.DeadlineExceededError(
+                    f"No answer to {state.value} within {self._fleet.timeout_s:g} s.",
+                    hint="Raise timeout_s.",
+                )
+            raise multiprocessing.TimeoutError(
+                f"The call to `{state.value}_wait` has timed out after {timeout} second(s)."
+            )
+        for outcome in outcomes:
+            if isinstance(outcome, errors.OpenEnvGymError) or outcome is None:
+                return recover(outcomes)
+        return [outcome.value for outcome in outcomes]  # type: ignore[union-attr]
+
+    def _keep(self, observations: Sequence[Any]) -> Any:
+        """Return the observations of all members as one batch, in the right memory."""
+        for index, part in enumerate(observations):
+            self._last.note(index, part)
+        if len(observations) == 1 and self._buffer is None:
+            self.observations = observations[0]
+            return observations[0]
+        rows = [member.rows for member in self._fleet.members]
+        joined = self._batches.join(
+            list(zip(rows, observations, strict=True)), self.num_envs, self._buffer
+        )
+        if self._buffer is not None:
+            self._buffer = joined
+        self.observations = joined
+        return joined
+
+    def _merge(self, infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the infos of all members as one."""
+        if len(infos) == 1:
+            return infos[0]
+        rows = [member.rows for member in self._fleet.members]
+        return merge_infos(list(zip(rows, infos, strict=True)), self.num_envs)
+
+    def _check_free(self, name: str) -> None:
+        """Refuse a call while another one is pending."""
+        self._check_default(name)
+        if self._partial.in_flight:
+            raise AlreadyPendingCallError(
+                f"Calling `{name}` while waiting for a pending call to `send` to complete.", "send"
+            )
+
+    def _check_default(self, name: str) -> None:
+        if self._state != AsyncState.DEFAULT:
+            raise AlreadyPendingCallError(
+                f"Calling `{name}` while waiting for a pending call to `{self._state.value}` "
+                "to complete.",
+                str(self._state.value),
+            )

@@ -1,0 +1,261 @@
+"""What becomes of sub-environments whose server is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
+
+from openenv_gym import errors
+from openenv_gym.vector.batches import Batches
+from openenv_gym.vector.fleet import Fleet, Outcome, raise_failures
+from openenv_gym.vector.infos import merge_infos, take_infos
+from openenv_gym.vector.last import LastObservations
+from openenv_gym.vector.member import LOSSES, Member
+
+
+__all__ = ["Recovery"]
+
+_MODES = ("raise", "restart")
+
+
+class Recovery:
+    """Raises what went wrong, or lets fresh servers take the place of those that are gone.
+
+    The episodes on a server that is gone end as if they had been truncated after the last
+    observation that was seen. The fresh server has begun new ones; when the autoreset mode says
+    so, their first observations are handed out. Between the two, a sub-environment "waits here".
+
+    Args:
+        fleet: The servers.
+        on_failure: ``"raise"`` or ``"restart"``.
+        mode: When new episodes begin.
+        batches: Knows batches of observations.
+        last: The last observations.
+
+    Raises:
+        InvalidOptionError: `on_failure` is neither.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        on_failure: str,
+        mode: AutoresetMode,
+        batches: Batches,
+        last: LastObservations,
+    ) -> None:
+        if on_failure not in _MODES:
+            raise errors.InvalidOptionError(
+                f"on_failure={on_failure!r:.60}: expected one of {', '.join(map(repr, _MODES))}.",
+                field="on_failure",
+            )
+        self.restarts = on_failure == "restart"
+        self._fleet = fleet
+        self._mode = mode
+        self._batches = batches
+        self._last = last
+        self._attributes: dict[str, list[Any]] = {}
+        self._reset_args: Sequence[list[Any]] = ()
+
+    # -- what is asked ------------------------------------------------------------------------
+
+    def reset_args(
+        self, args: Sequence[list[Any]], mask: npt.NDArray[np.bool_] | None
+    ) -> list[list[Any] | None]:
+        """Return what each server is asked in a reset; None: it has nothing to do.
+
+        Args:
+            args: Seeds, options and mask for each.
+            mask: Which sub-environments are to be reset; None for all.
+        """
+        self._reset_args = args
+        asked: list[list[Any] | None] = []
+        for member, each in zip(self._fleet.members, args, strict=True):
+            chosen = np.ones(member.num_envs, np.bool_) if mask is None else mask[member.rows]
+            member.unreported[chosen] = member.resetting[chosen] = False
+            asked.append(each if chosen.any() else None)
+        return asked
+
+    def step_args(self, args: Sequence[list[Any]]) -> list[list[Any] | None]:
+        """Return what each server is asked in a step; None: all its sub-environments wait here."""
+        return [
+            None if member.waits_here and (member.unreported | member.resetting).all() else each
+            for member, each in zip(self._fleet.members, args, strict=True)
+        ]
+
+    def note_attribute(self, name: str, values: list[Any]) -> None:
+        """Remember an attribute that was set, for fresh servers."""
+        if self.restarts:
+            self._attributes[name] = values
+
+    # -- what is answered ---------------------------------------------------------------------
+
+    def reset_again(self, outcomes: Sequence[Outcome | None]) -> list[Any]:
+        """Return what each member has to say about a reset in which not every server answered."""
+        self._replace_lost(outcomes, reset=False)
+        values = []
+        for index, (member, outcome) in enumerate(zip(self._fleet.members, outcomes, strict=True)):
+            if outcome is None:
+                values.append([self._last.take(index, slice(None)), {}])
+            elif isinstance(outcome, LOSSES):
+                values.append(self._reset_fresh(index, member))
+            else:
+                values.append(outcome.value)  # type: ignore[union-attr]  # others were raised
+        return values
+
+    def step_again(self, outcomes: Sequence[Outcome | None]) -> list[Any]:
+        """Likewise for a step."""
+        self._replace_lost(outcomes, reset=True)
+        values = []
+        for index, (member, outcome) in enumerate(zip(self._fleet.members, outcomes, strict=True)):
+            value = None if outcome is None or isinstance(outcome, LOSSES) else outcome.value  # type: ignore[union-attr]
+            if member.waits_here:
+                value = self._answer_step(index, member, value)
+            values.append(value)
+        return values
+
+    def give_up(self, outcomes: Sequence[Outcome | None]) -> list[Any]:
+        """Raise what went wrong with a call. Fresh servers are there for the next step."""
+        if self.restarts:
+            self._replace_lost(outcomes, reset=True)
+        raise_failures(self._fleet, outcomes)
+        raise AssertionError("nothing went wrong")
+
+    def replace(self, index: int, why: errors.OpenEnvGymError) -> None:
+        """Let a fresh server begin new episodes; all its sub-environments wait here from then on.
+
+        Raises:
+            OpenEnvGymError: No other server can be had.
+        """
+        member = self._fleet.members[index]
+        member.replace(why)
+        self._set_attributes(member)
+        member.fresh = tuple(member.connection.call("reset", [None, None, None]).value)
+        member.unreported[:] = True
+
+    def answer(self, index: int, rows: npt.NDArray[np.int64]) -> list[Any]:
+        """Return the step of sub-environments that wait here.
+
+        Args:
+            index: Of their member.
+            rows: Their numbers within it.
+        """
+        member = self._fleet.members[index]
+        assert member.fresh is not None
+        count = len(rows)
+        everything = np.arange(count)
+        lost = member.unreported[rows]
+        fresh = self._batches.take(member.fresh[0], rows)
+        last = self._batches.take(self._last.take(index, slice(None)), rows[lost])
+        infos: list[Any] = [(everything[lost], _flag(int(lost.sum())))] if lost.any() else []
+        if self._mode is AutoresetMode.SAME_STEP:
+            observations = fresh
+            shown = np.ones(count, np.bool_)
+            finals = np.full(count, None, object)
+            for place, number in enumerate(everything[lost]):
+                finals[number] = _sample(self._batches, last, place)
+            if lost.any():
+                ended = {"final_obs": finals, "final_info": {}}
+                masks = {f"_{key}": lost for key in ended}
+                infos.append((everything, {**ended, **masks}))
+        else:
+            observations = self._batches.join(
+                [(everything, fresh), (everything[lost], last)], count
+            )
+            shown = ~lost
+        infos.append((everything[shown], take_infos(member.fresh[1], rows[shown])))
+        member.resetting[rows] = lost & (self._mode is AutoresetMode.NEXT_STEP)
+        member.unreported[rows] = False
+        return [
+            observations,
+            np.zeros(count),
+            np.zeros(count, np.bool_),
+            lost,
+            merge_infos(infos, count),
+        ]
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _replace_lost(self, outcomes: Sequence[Outcome | None], *, reset: bool) -> None:
+        """Replace servers that are gone; raise whatever else went wrong."""
+        losses = {
+            index: outcome for index, outcome in enumerate(outcomes) if isinstance(outcome, LOSSES)
+        }
+        if not self.restarts:
+            raise_failures(self._fleet, outcomes)
+            return
+        for index, error in losses.items():
+            if reset:
+                self.replace(index, error)
+            else:
+                self._fleet.members[index].replace(error)
+                self._set_attributes(self._fleet.members[index])
+        raise_failures(
+            self._fleet, [None if isinstance(each, LOSSES) else each for each in outcomes]
+        )
+
+    def _set_attributes(self, member: Member) -> None:
+        for name, values in self._attributes.items():
+            member.connection.call("set", [name, values[member.rows]])
+
+    def _reset_fresh(self, index: int, member: Member) -> list[Any]:
+        """Reset a fresh server in place of the one that went in the middle of a reset."""
+        seeds, options, mask = self._reset_args[index]
+        observations, infos = member.connection.call("reset", [seeds, options, None]).value
+        everything = slice(None)
+        infos = merge_infos(
+            [(everything, infos), (everything, _flag(member.num_envs))], member.num_envs
+        )
+        if mask is not None:  # others were not to be reset: their loss is told in the next step
+            member.fresh = (observations, infos)
+            member.unreported[:] = ~mask
+            last = self._last.take(index, slice(None))
+            rows = np.flatnonzero(~mask)
+            observations = self._batches.join(
+                [(everything, observations), (rows, self._batches.take(last, rows))],
+                member.num_envs,
+            )
+            rows = np.flatnonzero(mask)
+            infos = merge_infos([(rows, take_infos(infos, rows))], member.num_envs)
+        return [observations, infos]
+
+    def _answer_step(self, index: int, member: Member, value: Any) -> list[Any]:
+        waiting = member.unreported | member.resetting
+        rows = np.flatnonzero(waiting)
+        if value is not None:
+            # Their new episodes were stepped along with the rest; so they begin others.
+            member.fresh = tuple(member.connection.call("reset", [None, None, waiting]).value)
+        answer = self.answer(index, rows)
+        if value is None:
+            return answer
+        others = np.flatnonzero(~waiting)
+        parts = [
+            (others, [self._batches.take(value[0], others), *(v[others] for v in value[1:4])]),
+            (rows, answer),
+        ]
+        joined = [
+            np.concatenate([part[k] for _, part in parts])[np.argsort(np.r_[others, rows])]
+            for k in (1, 2, 3)
+        ]
+        return [
+            self._batches.join([(where, part[0]) for where, part in parts], member.num_envs),
+            *joined,
+            merge_infos(
+                [(others, take_infos(value[4], others)), (rows, answer[4])], member.num_envs
+            ),
+        ]
+
+
+def _flag(count: int) -> dict[str, Any]:
+    return {
+        "server_restarted": np.ones(count, np.int64),
+        "_server_restarted": np.ones(count, np.bool_),
+    }
+
+
+def _sample(batches: Batches, batch: Any, place: int) -> Any:
+    return batches.sample(batch, place)
