@@ -1,0 +1,282 @@
+"""send and recv: each sub-environment on its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from openenv_gym import errors
+from openenv_gym.server.gymnasium_app import app as gymnasium_app
+from tests.server.conftest import Site
+from tests.server.vector.conftest import CountEnv, Wire, drive
+from tests.spaces.compare import assert_identical
+
+
+def indices(*found: int) -> Any:
+    return np.array(found, np.int64)
+
+
+def threads() -> int:
+    return sum(thread.name == "openenv-vector" for thread in threading.enumerate())
+
+
+class GateEnv(CountEnv):
+    """A step with action 9 waits until the test lets it go."""
+
+    gate = threading.Event()
+    closed = threading.Semaphore(0)
+
+    def step(self, action: Any) -> Any:
+        if action == 9:
+            assert self.gate.wait(30)
+        return super().step(action)
+
+    def close(self) -> None:
+        self.closed.release()
+
+
+@pytest.fixture
+def gated() -> Any:
+    GateEnv.gate = threading.Event()
+    GateEnv.closed = threading.Semaphore(0)
+    yield GateEnv
+    GateEnv.gate.set()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("pinned", [False, True])
+def test_trajectories_are_those_of_the_lock_step_run(mode: AutoresetMode, pinned: bool) -> None:
+    options = {"env_id": "CartPole-v1"}
+    count, steps = 5, 80
+    rng = np.random.default_rng(1)
+    actions = rng.integers(0, 2, (steps, count))
+    together = drive(gymnasium_app, count, mode, options=options)
+    seeds = [3, 4, 5, 6, 7]
+    together("reset", seeds)
+    expected = [together("step", row) for row in actions]
+    together.close()
+
+    alone = drive(gymnasium_app, count, mode, options=options)
+    if pinned:
+        alone.host.engine._pinned = True  # type: ignore[attr-defined]
+    alone("reset", seeds)
+    taken = [0] * count
+    alone("send", np.arange(count), actions[0])
+    while min(taken) < steps:
+        back, observations, rewards, terminations, truncations, infos = alone("recv", 1, 10.0)
+        assert len(set(back.tolist())) == len(back) > 0
+        again = []
+        for k, i in enumerate(back.tolist()):
+            row = expected[taken[i]]
+            assert_identical(observations[k], row[0][i])
+            assert (rewards[k], terminations[k], truncations[k]) == tuple(c[i] for c in row[1:4])
+            if "final_obs" in row[4] and row[4]["_final_obs"][i]:
+                assert infos["_final_obs"][k]
+                assert_identical(infos["final_obs"][k], row[4]["final_obs"][i])
+            taken[i] += 1
+            if taken[i] < steps:
+                again.append(i)
+        rng.shuffle(again)
+        if again:
+            alone("send", indices(*again), np.array([actions[taken[i], i] for i in again]))
+    alone.close()
+
+
+def test_what_is_ready_first_comes_first(gated: Any) -> None:
+    ours = drive(gated, 3)
+    ours("reset", None)
+    ours("send", indices(0, 1), np.array([9, 1]))
+    ours("send", indices(2), np.array([2]))
+    back = ours("recv", 2, None)
+    assert sorted(back[0].tolist()) == [1, 2]
+    assert {int(i): float(r) for i, r in zip(back[0], back[2], strict=True)} == {1: 1.0, 2: 2.0}
+    assert ours("recv", 0, None)[0].tolist() == []
+    begin_s = time.monotonic()
+    empty = ours("recv", 1, 0.05)
+    assert time.monotonic() - begin_s < 5
+    assert [len(part) for part in empty[:5]] == [0] * 5 and empty[1].shape == (0, 2)
+    assert empty[5] == {} and empty[0].dtype == np.int64
+    gated.gate.set()
+    assert ours("recv", 1, None)[0].tolist() == [0]
+    assert ours("step", np.array([1, 1, 1]))[0][:, 1].tolist() == [2, 2, 2]
+    ours.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (indices(0, 3), "index 3 is not in 0..2"),
+        (indices(-1), "index -1"),
+        (indices(1, 1), "index 1 occurs twice"),
+        (indices(), "at least one"),
+        (np.array([[0]]), "one dimension"),
+        (np.array([0.5]), "integers"),
+        ([0], "array of integers"),
+        (None, "array of integers"),
+    ],
+)
+def test_wrong_indices(given: Any, message: str) -> None:
+    ours = drive(CountEnv, 3)
+    ours("reset", None)
+    with pytest.raises(errors.ProtocolError, match=message) as refused:
+        ours("send", given, np.array([1]))
+    assert refused.value.field == "indices"
+
+
+@pytest.mark.parametrize(
+    ("args", "field"),
+    [
+        ((-1, None), "min_envs"),
+        (("1", None), "min_envs"),
+        ((True, None), "min_envs"),
+        ((1, "x"), "timeout_s"),
+        ((0, -1.0), "timeout_s"),
+        ((0, float("nan")), "timeout_s"),
+        ((1, None), "min_envs"),
+    ],
+)
+def test_wrong_receiving(args: Any, field: str) -> None:
+    ours = drive(CountEnv, 3)
+    ours("reset", None)
+    with pytest.raises(errors.ProtocolError) as refused:
+        ours("recv", *args)
+    assert refused.value.field == field
+
+
+def test_order_of_calls(gated: Any) -> None:
+    ours = drive(gated, 3, first=5)
+    with pytest.raises(errors.ResetNeededError):
+        ours("send", indices(0), np.array([1]))
+    ours("reset", None)
+    with pytest.raises(errors.InvalidActionError, match="Expected 2 actions"):
+        ours("send", indices(0, 1), np.array([1]))
+    with pytest.raises(errors.InvalidActionError, match=r"actions\[7\]"):
+        ours("send", indices(0, 2), np.array([1, 10]))
+    ours("send", indices(1), np.array([9]))
+    with pytest.raises(errors.ProtocolError, match="Sub-environment 6 was sent already"):
+        ours("send", indices(0, 1), np.array([1, 1]))
+    with pytest.raises(errors.ProtocolError, match="min_envs=2, but only 1") as refused:
+        ours("recv", 2, None)
+    assert refused.value.field == "min_envs"
+    for op, args in [
+        ("step", [np.array([1, 1, 1])]),
+        ("reset", [None]),
+        ("render", []),
+        ("call", ["count", [], {}]),
+        ("set", ["count", [1, 1, 1]]),
+    ]:
+        with pytest.raises(errors.ProtocolError, match=f"Cannot {op} while 1"):
+            ours(op, *args)
+    assert ours("ping") is None
+    gated.gate.set()
+    ours("recv", 1, None)
+    assert ours("call", "count", [], {}) == [0, 1, 0]
+    ours.close()
+
+
+def test_one_that_raises_does_not_take_the_others_along() -> None:
+    ours = drive(CountEnv, 3, first=10)
+    ours("reset", None)
+    ours("set", "fails", [None, "step", None])
+    ours("send", indices(0, 1, 2), np.array([1, 1, 1]))
+    with pytest.raises(errors.EnvironmentFailedError, match="not this one") as raised:
+        while True:
+            ours("recv", 3, None)
+    assert raised.value.data == {"type": "ValueError", "index": 11, "indices": [11]}
+    back = ours("recv", 2, None)
+    assert sorted(back[0].tolist()) == [0, 2]
+    ours("set", "fails", [None, None, None])
+    observations, _ = ours("reset", None, None, np.array([False, True, False]))
+    assert observations[:, 1].tolist() == [1, 0, 1]
+    ours("send", indices(1), np.array([1]))
+    assert ours("recv", 1, None)[1].tolist() == [[2, 1]]
+    ours.close()
+
+
+def test_the_last_observations_are_remembered() -> None:
+    ours = drive(CountEnv, 3, options={"length": 9})
+    ours("reset", None)
+    ours("send", indices(0, 2), np.array([1, 1]))
+    ours("recv", 2, None)
+    ours("send", indices(2), np.array([1]))
+    ours("recv", 1, None)
+    observations, _ = ours("reset", None, None, np.array([False, True, False]))
+    assert observations.tolist() == [[1, 1], [2, 0], [1, 2]]
+    ours.close()
+
+
+def test_threads_are_few_and_end_with_the_session(gated: Any) -> None:
+    before = threads()
+    ours = drive(gated, 40)
+    ours("reset", None)
+    assert threads() == before
+    ours("send", np.arange(40), np.full(40, 9))
+    assert 1 <= threads() - before <= 4
+    gated.gate.set()
+    assert len(ours("recv", 40, None)[0]) == 40
+    ours.close()
+    end_s = time.monotonic() + 10
+    while threads() > before and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert threads() == before
+
+
+def test_closing_while_steps_run(gated: Any) -> None:
+    before = threads()
+    ours = drive(gated, 6)
+    ours("reset", None)
+    ours("send", np.arange(6), np.array([9, 9, 1, 1, 9, 9]))
+    if threads() - before >= 4:
+        ours("recv", 2, 0.1)
+    begin_s = time.monotonic()
+    ours.close()
+    assert time.monotonic() - begin_s < 5
+    gated.gate.set()
+    for _ in range(6):
+        assert gated.closed.acquire(timeout=10)
+    assert not gated.closed.acquire(blocking=False)  # none twice
+    end_s = time.monotonic() + 10
+    while threads() > before and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert threads() == before
+
+
+def test_one_session_that_waits_keeps_no_other_waiting(site: Site, gated: Any) -> None:
+    site.start(gated)
+    waits, other = (Wire(site.client(), num_envs=2) for _ in range(2))
+    waits("reset", None)
+    waits("send", indices(0), np.array([9]))
+    waits.client.send(1, 3, 2, "recv", [1, None])
+    other("reset", None)
+    for _ in range(20):
+        other("step", np.array([1, 1]))
+    gated.gate.set()
+    assert waits.client.receive()[2][0].tolist() == [0]
+
+
+def test_what_is_pinned_is_stepped_where_it_is_received(site: Site) -> None:
+    class Affine(CountEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            self.threads = {threading.get_ident()}
+
+        def step(self, action: Any) -> Any:
+            self.threads.add(threading.get_ident())
+            return super().step(action)
+
+        def count_threads(self) -> int:
+            return len(self.threads)
+
+    site.start(Affine, thread_affinity=True)
+    ours = Wire(site.client(), num_envs=3)
+    ours("reset", None)
+    ours("send", indices(0, 1, 2), np.array([1, 1, 1]))
+    assert ours("recv", 2, 5.0)[0].tolist() == [0, 1]
+    assert ours("recv", 0, 0.0)[0].tolist() == [2]
+    ours("step", np.array([1, 1, 1]))
+    assert ours("call", "count_threads", [], {}) == [1, 1, 1]
