@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from openenv_gym.models import Action, Array, Observation, State, StepResult
     from openenv_gym.registration.shared import SharedServer, start_server
     from openenv_gym.server import Environment
+    from openenv_gym.vector import RemoteVectorEnv
 
 __all__ = [
     "Action",
@@ -32,6 +33,7 @@ __all__ = [
     "Environment",
     "Observation",
     "RemoteEnv",
+    "RemoteVectorEnv",
     "SharedServer",
     "State",
     "StepResult",
@@ -46,6 +48,7 @@ _HOMES = {
     "Environment": "openenv_gym.server",
     "Observation": "openenv_gym.models",
     "RemoteEnv": "openenv_gym.env",
+    "RemoteVectorEnv": "openenv_gym.vector",
     "SharedServer": "openenv_gym.registration.shared",
     "State": "openenv_gym.models",
     "StepResult": "openenv_gym.models",

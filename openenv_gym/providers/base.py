@@ -24,12 +24,16 @@ class ServerTarget:
         image: Name of its container image.
         untrusted: It runs code that nobody vouches for.
         thread_affinity: Every call of an environment comes from the same thread.
+        num_servers: Servers that share the machine with this one, itself included.
+        num_envs: Sub-environments that it will hold.
     """
 
     package: str
     image: str | None = None
     untrusted: bool = False
     thread_affinity: bool = False
+    num_servers: int = 1
+    num_envs: int = 1
 
 
 class RunningServer(Protocol):

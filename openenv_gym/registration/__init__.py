@@ -103,5 +103,6 @@ def _spec(entry: CatalogueEntry) -> EnvSpec:
         max_episode_steps=entry.max_episode_steps,
         order_enforce=entry.order_enforce,
         disable_env_checker=entry.disable_env_checker,
+        vector_entry_point=f"{__name__}.vector_creators:{entry.name}",
         kwargs=dict(entry.kwargs),
     )

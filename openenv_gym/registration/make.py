@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openenv_gym.registration.catalogue import CatalogueEntry
     from openenv_gym.registration.shared import SharedServer
 
-__all__ = ["make_env", "open_session", "start"]
+__all__ = ["choose_place", "connect", "make_env", "open_session", "session_options", "start"]
 
 START_S = 60.0  # a server that starts imports its environment first
 
@@ -114,23 +114,13 @@ def _make_remote(
         **options,
     )
     human = render_mode == "human"
-    if render_mode is not None:
-        options["render_mode"] = "rgb_array" if human else render_mode
-    if entry.package == "gymnasium" and entry.hosted is not None:
-        options["env_id"] = entry.hosted
-    given = {"provider": provider, "base_url": base_url, "server": server}
-    if len(named := [name for name, value in given.items() if value is not None]) > 1:
-        raise errors.InvalidOptionError(
-            f"{' and '.join(named)} each say where the server is; expected one of them.",
-            field=named[-1],
-        )
-    if not named:
-        base_url = os.environ.get("OPENENV_BASE_URL")
+    options = session_options(entry, render_mode, options)
+    place, where = choose_place(provider, base_url, server)
     release = _nothing
-    if server is not None:
-        connection = server.connect(entry, options, timeout_s=timeout_s, wait_s=wait_s)
-    elif base_url is not None:
-        connection = _connect(entry, base_url, options, timeout_s, wait_s)
+    if place == "server":
+        connection = where.connect(entry, options, timeout_s=timeout_s, wait_s=wait_s)
+    elif place == "base_url":
+        connection = connect(entry, where, options, timeout_s=timeout_s, wait_s=wait_s)
     else:
         running = start(entry, provider, allow_unisolated=allow_unisolated)
         release = running.stop
@@ -143,6 +133,35 @@ def _make_remote(
         connection.close()
         release()
         raise
+
+
+def session_options(
+    entry: CatalogueEntry, render_mode: str | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what a server makes the environment with."""
+    options = dict(options)
+    if render_mode is not None:
+        options["render_mode"] = "rgb_array" if render_mode == "human" else render_mode
+    if entry.package == "gymnasium" and entry.hosted is not None:
+        options["env_id"] = entry.hosted
+    return options
+
+
+def choose_place(provider: Any, base_url: Any, server: Any) -> tuple[str, Any]:
+    """Return which of three arguments says where the server is, and what it says.
+
+    Raises:
+        InvalidOptionError: More than one of them does.
+    """
+    given = {"provider": provider, "base_url": base_url, "server": server}
+    if len(named := [name for name, value in given.items() if value is not None]) > 1:
+        raise errors.InvalidOptionError(
+            f"{' and '.join(named)} each say where the server is; expected one of them.",
+            field=named[-1],
+        )
+    if not named and (url := os.environ.get("OPENENV_BASE_URL")) is not None:
+        return "base_url", url
+    return (named[0], given[named[0]]) if named else ("provider", None)
 
 
 def _import_env() -> type[RemoteEnv]:
@@ -162,13 +181,20 @@ def _stopping(running: RunningServer) -> Iterator[None]:
         raise
 
 
-def _connect(
+def connect(
     entry: CatalogueEntry,
     base_url: str,
     options: dict[str, Any],
+    *,
     timeout_s: float,
     wait_s: float,
+    vector: dict[str, Any] | None = None,
 ) -> Connection:
+    """Open a session on a server that runs already.
+
+    Raises:
+        OpenEnvGymError: The session cannot be opened.
+    """
     from openenv_gym.client import Connection, parse_base_url
 
     return Connection(
@@ -176,15 +202,28 @@ def _connect(
         options,
         package=entry.package,
         token=os.environ.get("OPENENV_TOKEN"),
+        vector=vector,
         timeout_s=timeout_s,
         wait_s=wait_s,
     )
 
 
 def start(
-    entry: CatalogueEntry, choice: str | Provider | None, *, allow_unisolated: bool = False
+    entry: CatalogueEntry,
+    choice: str | Provider | None,
+    *,
+    allow_unisolated: bool = False,
+    num_servers: int = 1,
+    num_envs: int = 1,
 ) -> RunningServer:
     """Start a server for an entry.
+
+    Args:
+        entry: What the catalogue says of the id.
+        choice: What `provider` is in `make_env`.
+        allow_unisolated: See `make_env`.
+        num_servers: Servers that share the machine.
+        num_envs: Sub-environments that it will hold.
 
     Raises:
         InvalidOptionError: Only a server that runs already can serve it.
@@ -213,6 +252,8 @@ def start(
             image=entry.image,
             untrusted=untrusted,
             thread_affinity=entry.thread_affinity,
+            num_servers=num_servers,
+            num_envs=num_envs,
         )
     )
 
@@ -224,6 +265,7 @@ def open_session(
     *,
     timeout_s: float,
     wait_s: float,
+    vector: dict[str, Any] | None = None,
 ) -> Connection:
     """Open a session on a server that was just started; stop it where that fails.
 
@@ -239,18 +281,19 @@ def open_session(
             running.address,
             options,
             token=running.token,
+            vector=vector,
             timeout_s=timeout_s,
             wait_s=wait_s,
             connect_timeout_s=START_S,
             why_lost=running.why_lost,
         )
-    except errors.ServerOutOfMemoryError:
-        running.stop()
-        raise
     except (errors.ServerUnreachableError, errors.ConnectionLostError) as error:
+        lost = error if isinstance(error, errors.ConnectionLostError) else running.why_lost()
         # Before it is stopped, which takes the log with it.
         log = error.data.get("log") or running.log_tail()
         running.stop()
+        if isinstance(lost, errors.ServerOutOfMemoryError):
+            raise lost from None
         raise errors.ServerStartError(
             f"The server of {entry.id} ended before it was ready: {error.message}",
             data={"log": log},

@@ -51,7 +51,13 @@ class SharedServer:
         self._closed = False
 
     def connect(
-        self, entry: CatalogueEntry, options: dict[str, Any], *, timeout_s: float, wait_s: float
+        self,
+        entry: CatalogueEntry,
+        options: dict[str, Any],
+        *,
+        timeout_s: float,
+        wait_s: float,
+        vector: dict[str, Any] | None = None,
     ) -> Connection:
         """Open a session for an id of the same package.
 
@@ -72,6 +78,7 @@ class SharedServer:
             options,
             package=entry.package,
             token=self.running.token,
+            vector=vector,
             timeout_s=timeout_s,
             wait_s=wait_s,
             connect_timeout_s=START_S,
@@ -94,6 +101,15 @@ class SharedServer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SharedServer:
+        return self  # a copied spec still means this server
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "A shared server belongs to the process that started it, and cannot be pickled. "
+            "Start one in each process, or share a server's address with base_url=."
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._package!r}, {str(self.running.address)!r})"

@@ -51,17 +51,14 @@ def read_spaces(members: Sequence[Member], observation_mode: str | Any) -> Vecto
     described = [member.connection.environment for member in members]
     num_envs = sum(member.num_envs for member in members)
     action = space_from_data(described[0]["action_space"])
-    for each in described[1:]:
-        if each["action_space"] != described[0]["action_space"]:
-            raise RuntimeError(
-                f"Some environments have an action space different from `{action}`. "
-                "In order to batch actions, the action spaces from all environments must be equal."
-            )
+    if any(space_from_data(each["action_space"]) != action for each in described[1:]):
+        raise RuntimeError(
+            f"Some environments have an action space different from `{action}`. "
+            "In order to batch actions, the action spaces from all environments must be equal."
+        )
     single = space_from_data(described[0]["observation_space"])
     if observation_mode == "same":
-        if any(
-            each["observation_space"] != described[0]["observation_space"] for each in described
-        ):
+        if any(space_from_data(each["observation_space"]) != single for each in described[1:]):
             raise RuntimeError(f"{_UNEQUAL} {_HINT}")
         observation = batch_space(single, num_envs)
     else:

@@ -48,7 +48,7 @@ class DockerProvider:
     ) -> None:
         self._image = image
         self._build = build
-        self._limits = limits or ContainerLimits.default()
+        self._limits = limits
         names = ["auto", *(each.value for each in Reach)]
         if reach not in names:
             raise errors.InvalidOptionError(
@@ -70,14 +70,17 @@ class DockerProvider:
         image = ensure_image(
             client, target.package, image=self._image or target.image, build=self._build
         )
+        limits = self._limits or ContainerLimits.default(
+            num_servers=target.num_servers, num_envs=target.num_envs
+        )
         reach = self._reach or (Reach.SOCKET if _shares_files(client) else Reach.EXEC)
         try:
-            return DockerServer(client, target, image, self._limits, reach)
+            return DockerServer(client, target, image, limits, reach)
         except MountError:
             if self._reach is not None:
                 raise
             _log.info("The Docker daemon does not see this machine's files; using docker exec.")
-            return DockerServer(client, target, image, self._limits, Reach.EXEC)
+            return DockerServer(client, target, image, limits, Reach.EXEC)
 
 
 def _shares_files(client: Any) -> bool:

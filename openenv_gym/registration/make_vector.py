@@ -1,0 +1,301 @@
+"""From a catalogue entry to a vector environment: where `gymnasium.make_vec` arrives."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from openenv_gym import errors
+from openenv_gym.registration.make import (
+    choose_place,
+    connect,
+    open_session,
+    session_options,
+    start,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gymnasium.vector import AutoresetMode
+
+    from openenv_gym.providers import Provider, RunningServer
+    from openenv_gym.registration.catalogue import CatalogueEntry
+    from openenv_gym.registration.shared import SharedServer
+    from openenv_gym.vector import Member, Opened, RemoteVectorEnv
+
+__all__ = ["make_vector_env"]
+
+_AT_ONCE = 32  # servers that are started, and sessions that are opened, at the same time
+_ENGINES = ("default", "native")
+
+_OWN: Any = object()
+"""The time limit of the id, or, where it has none, of what it hosts."""
+
+
+def make_vector_env(
+    entry: CatalogueEntry,
+    /,
+    *,
+    num_envs: int = 1,
+    num_servers: int | None = None,
+    autoreset_mode: str | AutoresetMode = "NextStep",
+    max_episode_steps: int | None = _OWN,
+    render_mode: str | None = None,
+    engine: str = "default",
+    copy: bool = True,
+    observation_mode: str | Any = "same",
+    on_failure: str = "raise",
+    provider: str | Provider | None = None,
+    base_url: str | Sequence[str] | None = None,
+    server: SharedServer | None = None,
+    allow_unisolated: bool = False,
+    timeout_s: float = 120.0,
+    wait_s: float = 0.0,
+    hosted_time_limit: bool = True,
+    disable_env_checker: bool | None = None,
+    **options: Any,
+) -> RemoteVectorEnv:
+    """Make a vector environment of an entry.
+
+    What sub-environment i does depends on its seed alone, never on `num_servers`.
+
+    Args:
+        entry: What the catalogue says of the id.
+        num_envs: Sub-environments.
+        num_servers: Servers to spread them over, evenly. By default as many as there are
+            processors, and one for each sub-environment where the environment runs untrusted code.
+            With `base_url` or `server`, sessions to open there: one for each address by default.
+        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
+        max_episode_steps: Truncate episodes after so many steps; None or -1: never. The server
+            does it, and nobody else.
+        render_mode: How to render; not ``"human"``.
+        engine: ``"native"`` takes the environment's own vectorised implementation, also where it
+            differs from a single environment.
+        copy: Each step returns observations in memory of their own; False: always in the same.
+        observation_mode: ``"same"``, ``"different"``, or batched and single space; see
+            `RemoteVectorEnv`.
+        on_failure: ``"raise"`` or ``"restart"`` where a server is gone; see
+            `RemoteVectorEnv.from_members`.
+        provider: Where servers run; see `make_env`, as for the following.
+        base_url: Address of a server that runs already, or several of them.
+        server: What `start_server` returned.
+        allow_unisolated: Run untrusted code where nothing contains it.
+        timeout_s: Limit of each request.
+        wait_s: How long to wait for a place where a server is full.
+        hosted_time_limit: Where the id has no time limit, apply that of what it hosts.
+        disable_env_checker: Accepted, and without effect: vector environments have no checker.
+        **options: Options of the environment.
+
+    Raises:
+        InvalidOptionError: An option is unknown, missing or wrong.
+        ProviderError: A server cannot be started.
+        IsolationError: The environment runs untrusted code, and nothing would contain it.
+        OpenEnvGymError: A session cannot be opened.
+    """
+    if render_mode == "human":
+        raise errors.InvalidOptionError(
+            'render_mode="human" shows one environment, and this is a vector of them.',
+            field="render_mode",
+            hint='Use render_mode="rgb_array" and gymnasium.wrappers.vector.HumanRendering.',
+        )
+    if engine not in _ENGINES:
+        raise errors.InvalidOptionError(
+            f"engine={engine!r:.60}: expected one of {', '.join(map(repr, _ENGINES))}.",
+            field="engine",
+        )
+    _positive("num_envs", num_envs)
+    if num_servers is not None:
+        _positive("num_servers", num_servers)
+    from openenv_gym.vector.arguments import (
+        check_observation_mode,
+        read_autoreset_mode,
+        wire_observation_mode,
+    )
+
+    mode = read_autoreset_mode(autoreset_mode)
+    check_observation_mode(observation_mode)
+    described: dict[str, Any] = {
+        "autoreset_mode": mode.value,
+        "engine": engine,
+        "observation_mode": wire_observation_mode(observation_mode),
+    }
+    if max_episode_steps is _OWN:
+        max_episode_steps = entry.max_episode_steps
+        if max_episode_steps is not None or not hosted_time_limit:
+            described["max_episode_steps"] = max_episode_steps
+    else:
+        described["max_episode_steps"] = None if max_episode_steps == -1 else max_episode_steps
+    opening = _Opening(
+        entry,
+        session_options(entry, render_mode, options),
+        described,
+        timeout_s=timeout_s,
+        wait_s=wait_s,
+        provider=provider,
+        allow_unisolated=allow_unisolated,
+    )
+    place, where = choose_place(
+        provider, list(base_url) if isinstance(base_url, (list, tuple)) else base_url, server
+    )
+    if place == "server":
+        members = opening.share(where, num_envs, num_servers or 1)
+    elif place == "base_url":
+        urls = where if isinstance(where, list) else [where]
+        members = opening.reach(urls, num_envs, num_servers or len(urls))
+    else:
+        if num_servers is None:
+            contained = entry.untrusted and not allow_unisolated
+            num_servers = num_envs if contained else os.cpu_count() or 1
+        members = opening.start(num_envs, num_servers)
+    from openenv_gym.vector import RemoteVectorEnv
+
+    return RemoteVectorEnv.from_members(
+        members,
+        copy=copy,
+        observation_mode=observation_mode,
+        autoreset_mode=mode,
+        on_failure=on_failure,
+    )
+
+
+class _Opening:
+    """Opens vector sessions that are alike but for their slice of the sub-environments."""
+
+    def __init__(
+        self,
+        entry: CatalogueEntry,
+        options: dict[str, Any],
+        described: dict[str, Any],
+        *,
+        timeout_s: float,
+        wait_s: float,
+        provider: str | Provider | None,
+        allow_unisolated: bool,
+    ) -> None:
+        self._entry = entry
+        self._options = options
+        self._described = described
+        self._limits = {"timeout_s": timeout_s, "wait_s": wait_s}
+        self._provider = provider
+        self._allow_unisolated = allow_unisolated
+
+    def share(self, server: SharedServer, num_envs: int, num_sessions: int) -> list[Member]:
+        """Open sessions on a server that is shared."""
+        from openenv_gym.vector import Opened
+
+        def open_one(index: int, vector: dict[str, Any]) -> Opened:
+            return Opened(server.connect(self._entry, self._options, vector=vector, **self._limits))
+
+        return self._open(num_envs, num_sessions, open_one)
+
+    def reach(self, urls: list[str], num_envs: int, num_sessions: int) -> list[Member]:
+        """Open sessions on servers that run already, in turns."""
+        from openenv_gym.vector import Opened
+
+        def open_one(index: int, vector: dict[str, Any]) -> Opened:
+            url = urls[index % len(urls)]
+            return Opened(connect(self._entry, url, self._options, vector=vector, **self._limits))
+
+        return self._open(num_envs, num_sessions, open_one)
+
+    def start(self, num_envs: int, num_servers: int) -> list[Member]:
+        """Start servers, all of them at once, and open a session on each."""
+        from openenv_gym.vector import Opened, slices
+
+        num_servers = min(num_servers, num_envs)
+        plan = slices(num_envs, num_servers)
+        running: dict[int, RunningServer] = {}
+
+        def launch(index: int) -> RunningServer:
+            return start(
+                self._entry,
+                self._provider,
+                allow_unisolated=self._allow_unisolated,
+                num_servers=num_servers,
+                num_envs=plan[index][1],
+            )
+
+        def start_one(index: int) -> None:
+            running[index] = launch(index)
+
+        def open_one(index: int, vector: dict[str, Any]) -> Opened:
+            server = running.pop(index, None) or launch(index)
+            connection = open_session(
+                self._entry, server, self._options, vector=vector, **self._limits
+            )
+            return Opened(connection, server.stop)
+
+        with contextlib.ExitStack() as undo:
+            undo.callback(_stop_all, running)
+            start_one(0)  # alone: it may have to build an image, or fail for all the others
+            _at_once(start_one, range(1, num_servers))
+            members = self._open(num_envs, num_servers, open_one)
+            undo.pop_all()
+        return members
+
+    def _open(
+        self,
+        num_envs: int,
+        num_sessions: int,
+        open_one: Callable[[int, dict[str, Any]], Opened],
+    ) -> list[Member]:
+        from openenv_gym.vector import Member, slices
+        from openenv_gym.vector.spaces import as_mismatch
+
+        plan = slices(num_envs, min(num_sessions, num_envs))
+        members: dict[int, Member] = {}
+
+        def open_slice(index: int) -> Opened:
+            first, size = plan[index]
+            return open_one(index, {**self._described, "num_envs": size, "first": first})
+
+        def make_member(index: int) -> None:
+            opened = open_slice(index)
+            try:
+                members[index] = Member(opened, plan[index][0], lambda: open_slice(index))
+            except BaseException:
+                opened.connection.close()
+                opened.release()
+                raise
+
+        try:
+            _at_once(make_member, range(len(plan)))
+        except BaseException as error:
+            for member in members.values():
+                member.discard()
+            if isinstance(error, errors.InvalidOptionError):
+                raise as_mismatch(error, self._described["observation_mode"]) from error
+            raise
+        return [members[index] for index in range(len(plan))]
+
+
+def _at_once(work: Callable[[int], None], indices: Sequence[int]) -> None:
+    """Call a function with each of several numbers, in threads that end with the last call.
+
+    Raises:
+        BaseException: What the first of them raised; by then all have ended.
+    """
+    if len(indices) < 2:
+        for index in indices:
+            work(index)
+        return
+    with concurrent.futures.ThreadPoolExecutor(min(len(indices), _AT_ONCE)) as pool:
+        calls = [pool.submit(work, index) for index in indices]
+    for call in calls:
+        call.result()
+
+
+def _stop_all(running: dict[int, RunningServer]) -> None:
+    for server in list(running.values()):
+        server.stop()
+
+
+def _positive(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise errors.InvalidOptionError(
+            f"{name}={value!r:.60}: expected an integer of at least 1.", field=name
+        )
