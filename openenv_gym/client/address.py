@@ -194,28 +194,30 @@ class InboundAddress:
                     f"The server {self._name} did not connect within {timeout_s:.3g} s.",
                     hint="Has it started, and is it still running?",
                 )
-            if self._shows_key(sock):
+            if self._shows_key(sock, end_s):
                 self._forget_key()
                 return sock
             sock.close()
+            if (lost := why_lost()) is not None:
+                raise lost
 
     def _accept(self, end_s: float, why_lost: Loss) -> socket.socket | None:
         while True:
             left_s = end_s - time.monotonic()
+            if left_s <= 0:  # also where others in the container connect all the time
+                return None
             try:
                 self._listener.settimeout(max(min(left_s, _ASK_S), 0.001))
                 return self._listener.accept()[0]
             except TimeoutError:
                 if (lost := why_lost()) is not None:
                     raise lost from None
-                if left_s <= 0:
-                    return None
             except OSError as error:
                 raise _unreachable(self._name, error) from error
 
-    def _shows_key(self, sock: socket.socket) -> bool:
+    def _shows_key(self, sock: socket.socket, end_s: float) -> bool:
         shown = b""
-        end_s = time.monotonic() + _KEY_S
+        end_s = min(end_s, time.monotonic() + _KEY_S)
         with contextlib.suppress(OSError):
             while len(shown) < DIAL_KEY_BYTES:
                 sock.settimeout(max(end_s - time.monotonic(), 0.001))

@@ -245,6 +245,8 @@ class Connection(Link):
                 else:
                     return
                 self._take(data)
+                if time.monotonic() > end_s:  # also where a server talks of other things
+                    return
             except errors.FrameTooLargeError as error:
                 # A resume would bring the same reply again, so it counts as received.
                 skipped = self._session.skip()
@@ -434,7 +436,9 @@ class Connection(Link):
                 if reply.id == request.id:
                     return reply, data_ns, done_ns
                 self._deliver(reply, data_ns)
-            left_s = max(end_s - time.monotonic(), 0.001)
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:  # also where a server keeps talking of other things
+                raise _too_late(request, limit_s)
 
 
 def _too_late(request: Request, limit_s: float) -> errors.DeadlineExceededError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 
 from openenv_gym import errors
 from openenv_gym.providers.base import Provider, RunningServer, ServerTarget
@@ -12,6 +14,8 @@ __all__ = ["AutoProvider"]
 
 _log = logging.getLogger("openenv_gym")
 _said: set[str] = set()
+_unusable: dict[str, tuple[float, str]] = {}  # daemon -> when it was asked, what was wrong
+_ASK_AGAIN_S = 30.0
 
 
 class AutoProvider:
@@ -51,16 +55,31 @@ class AutoProvider:
 
 def _docker_for(target: ServerTarget) -> tuple[Provider | None, str]:
     """Return the Docker provider where it could start at once, or None and the reason."""
-    from openenv_gym.providers.docker.daemon import connect_daemon, may_answer
+    from openenv_gym.providers.docker.daemon import (
+        connect_daemon,
+        daemon_address,
+        may_answer,
+        translated,
+    )
 
     if not may_answer():
         return None, "no Docker daemon is here."
+    address = daemon_address()
+    asked_s, reason = _unusable.get(address, (-math.inf, ""))
+    if time.monotonic() < asked_s + _ASK_AGAIN_S:
+        return None, reason
     try:
         client = connect_daemon()
-        from openenv_gym.providers.docker.images import ensure_image
-
-        ensure_image(client, target.package, image=target.image, build="never")
     except errors.ProviderError as error:
+        # One that does not answer takes its time, and would take it again for each environment.
+        _unusable[address] = time.monotonic(), str(error)
+        return None, str(error)
+    from openenv_gym.providers.docker.images import ensure_image
+
+    try:
+        with translated("look for images", target.image or target.package):
+            ensure_image(client, target.package, image=target.image, build="never")
+    except errors.OpenEnvGymError as error:
         return None, str(error)
     from openenv_gym.providers.docker import DockerProvider
 

@@ -9,10 +9,26 @@ from openenv_gym.client import Address
 from openenv_gym.errors import ConnectionLostError
 
 
-__all__ = ["NEW_ONE", "Provider", "RunningServer", "ServerTarget"]
+__all__ = ["NEW_ONE", "Provider", "RunningServer", "ServerTarget", "tail_of"]
 
 NEW_ONE = "Make a new environment."
 """What to do about a server that is gone."""
+
+
+_TAIL_CHARACTERS = 4096
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)
+}
+
+
+def tail_of(log: bytes) -> str:
+    """Return the end of a log as text for an exception.
+
+    What would act on a terminal, colours included, is shown and not done: the environment that
+    wrote it may mean harm.
+    """
+    text = log[-4 * _TAIL_CHARACTERS :].decode(errors="replace").replace("\r\n", "\n").strip()
+    return text.translate(_CONTROLS)[-_TAIL_CHARACTERS:]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 Run as a script (standard library only, so that it starts in milliseconds), it reads lines from its
 standard input: ``+THING`` to watch a thing, ``-THING`` to forget it, where a thing is
-``process:PID:MARKER`` (with its group, and whatever inherited the marker), ``container:ID``, or
-``mount:DIRECTORY`` (made by `make_mount`).
+``process:PID:MARKER`` (with its group, and whatever inherited the marker),
+``container:NAME@DAEMON``, or ``mount:DIRECTORY`` (of `make_mount`). A thing may be watched before
+it is there.
 When the input ends, which the kernel sees to even after SIGKILL, it gives servers a moment to end
 by themselves and removes the rest, with all their children. Imported, it offers `Guardian`, the
 owner's side.
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "guardian",
     "kill_marked",
     "make_mount",
+    "mount_path",
     "remove_mount",
 ]
 
@@ -37,8 +40,10 @@ MARKER = "OPENENV_SERVER"  # variable by which all that a server started is foun
 
 SOCKET_NAME = "s"
 _INNER = "run"
-_MAX_PLACE = 80
+_MAX_PLACE = 60
 _GRACE_S = 1.0
+_REMOVAL_S = 30.0
+_ABSENT = 10  # so many times in a row it is not there: then it is gone
 
 
 class Guardian:
@@ -55,7 +60,7 @@ class Guardian:
         """Have a thing removed when this process is gone.
 
         Args:
-            thing: ``process:PID:MARKER``, ``container:ID`` or ``mount:DIRECTORY``.
+            thing: ``process:PID:MARKER``, ``container:NAME@DAEMON`` or ``mount:DIRECTORY``.
 
         Raises:
             OSError: No guardian can be started.
@@ -161,18 +166,23 @@ def _is_marked(pid: int, marker: str) -> bool:
         return False
 
 
-def make_mount() -> tuple[str, str]:
-    """Make a directory for a socket, and return the outer one and the inner one.
+def mount_path() -> str:
+    """Choose a path for `make_mount`."""
+    place = tempfile.gettempdir()
+    # The system takes about a hundred bytes for the address of a socket.
+    return os.path.join(place if len(place) < _MAX_PLACE else "/tmp", f"openenv-{uuid.uuid4().hex}")
+
+
+def make_mount(outer: str) -> str:
+    """Make a directory for a socket at a path that is watched already; return the inner one.
 
     The outer one keeps other users of this machine out; the inner one may be mounted elsewhere.
     """
-    place = tempfile.gettempdir()
-    # The system takes about a hundred bytes for the address of a socket.
-    outer = tempfile.mkdtemp(prefix="openenv-", dir=place if len(place) < _MAX_PLACE else "/tmp")
     inner = os.path.join(outer, _INNER)
+    os.mkdir(outer, 0o700)
     os.mkdir(inner)
     os.chmod(inner, 0o755)
-    return outer, inner
+    return inner
 
 
 def remove_mount(outer: str) -> None:
@@ -201,13 +211,17 @@ def _main() -> None:
     while time.monotonic() < end_s and any(_alive(*item) for item in watched.items()):
         time.sleep(0.02)
     for thing, birth in watched.items():
-        kind, _, name = thing.partition(":")
-        if kind == "container":
-            _remove_container(name)
-            continue
-        if kind == "mount":
-            remove_mount(name)
-            continue
+        with contextlib.suppress(Exception):  # one that fails must not save the others
+            _end(thing, birth)
+
+
+def _end(thing: str, birth: str) -> None:
+    kind, _, name = thing.partition(":")
+    if kind == "container":
+        _remove_container(*name.split("@", 1))
+    elif kind == "mount":
+        remove_mount(name)
+    else:
         pid, _, marker = name.partition(":")
         if _alive(thing, birth):
             with contextlib.suppress(OSError):
@@ -220,33 +234,54 @@ def _alive(thing: str, birth: str) -> bool:
     return thing.startswith("process:") and birth != "" and _birth(thing) == birth
 
 
-def _remove_container(name: str) -> None:
-    """Remove a container over the daemon's socket, or with the command where that is secured."""
-    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-    secured = os.environ.get("DOCKER_TLS_VERIFY") or not host.startswith(("unix://", "tcp://"))
-    if secured:
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            command = ["docker", "rm", "--force", "--volumes", name]
-            subprocess.run(command, check=False, timeout=60, stderr=subprocess.DEVNULL)
-        return
+def _remove_container(name: str, daemon: str) -> None:
+    """Remove a container, one that is still being created included."""
+    end_s = time.monotonic() + _REMOVAL_S
+    absent = 0
+    while time.monotonic() < end_s and absent < _ABSENT:
+        status = _ask_to_remove(name, daemon)
+        if status == 204:
+            return
+        # 404: gone already, or not there yet; 409: somebody else is at it.
+        absent = absent + 1 if status == 404 else 0
+        time.sleep(0.1)
+
+
+def _ask_to_remove(name: str, daemon: str) -> int:
+    """Ask the daemon to remove a container, and return the status of its answer; 0: none came."""
+    if os.environ.get("DOCKER_TLS_VERIFY") or not daemon.startswith(("unix:", "tcp://")):
+        code = (
+            "import sys, docker, docker.errors\n"
+            "api = docker.from_env(timeout=10).api\n"
+            "try: api.remove_container(sys.argv[1], force=True, v=True)\n"
+            "except docker.errors.NotFound: sys.exit(44)\n"
+        )
+        environment = {**os.environ, "DOCKER_HOST": daemon}
+        done = subprocess.run(
+            [sys.executable, "-c", code, name],
+            env=environment,
+            timeout=30,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        return {0: 204, 44: 404}.get(done.returncode, 0)
     request = f"DELETE /containers/{name}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n"
-    for _ in range(20):
-        with contextlib.suppress(OSError), _dial(host) as sock:
-            sock.settimeout(10)
-            sock.sendall(request.encode())
-            # 204: removed; 404: gone already. 409 says that somebody else is at it.
-            if sock.recv(64).split(b" ")[1:2] in ([b"204"], [b"404"]):
-                return
-        time.sleep(0.5)
+    with contextlib.suppress(OSError, ValueError), _dial(daemon) as sock:
+        sock.settimeout(10)
+        sock.sendall(request.encode())
+        return int(sock.recv(64).split(b" ")[1])
+    return 0
 
 
-def _dial(host: str) -> socket.socket:
-    if host.startswith("tcp://"):
-        name, _, port = host.removeprefix("tcp://").rstrip("/").rpartition(":")
-        return socket.create_connection((name.strip("[]"), int(port)), 10)
+def _dial(daemon: str) -> socket.socket:
+    if daemon.startswith("tcp://"):
+        host, _, port = daemon.removeprefix("tcp://").rstrip("/").rpartition(":")
+        return socket.create_connection((host.strip("[]"), int(port)), 10)
+    path = daemon.removeprefix("unix:").removeprefix("//")
     sock = socket.socket(socket.AF_UNIX)
     try:
-        sock.connect(host.removeprefix("unix://"))
+        sock.settimeout(10)
+        sock.connect(path if path.startswith("/") else f"/{path}")
     except BaseException:
         sock.close()
         raise

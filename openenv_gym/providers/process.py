@@ -15,7 +15,7 @@ import uuid
 
 from openenv_gym import errors
 from openenv_gym.client import Address, ChannelAddress
-from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget
+from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget, tail_of
 from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
 
 
@@ -99,7 +99,7 @@ class ProcessServer:
             return ""
         size = os.fstat(self._log.fileno()).st_size
         tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, max(size - _LOG_TAIL_BYTES, 0))
-        return tail.decode(errors="replace").strip()
+        return tail_of(tail)
 
     def stop(self) -> None:
         """Close the channel, wait for the process, kill it where it does not end."""

@@ -10,6 +10,7 @@ import secrets
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
@@ -17,8 +18,15 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client import Address, InboundAddress, TcpAddress
-from openenv_gym.providers.base import NEW_ONE, ServerTarget
-from openenv_gym.providers.docker.daemon import OWNER_LABEL, daemon_reason, explain, owner
+from openenv_gym.providers.base import NEW_ONE, ServerTarget, tail_of
+from openenv_gym.providers.docker.daemon import (
+    OWNER_LABEL,
+    daemon_address,
+    daemon_reason,
+    explain,
+    owner,
+    watching,
+)
 from openenv_gym.providers.docker.hardening import (
     MOUNT_POINT,
     PORT,
@@ -26,12 +34,19 @@ from openenv_gym.providers.docker.hardening import (
     container_options,
 )
 from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress
-from openenv_gym.providers.guardian import SOCKET_NAME, guardian, make_mount, remove_mount
+from openenv_gym.providers.guardian import (
+    SOCKET_NAME,
+    guardian,
+    make_mount,
+    mount_path,
+    remove_mount,
+)
 
 
 __all__ = ["DockerServer", "Reach"]
 
 _LOG_TAIL_LINES = 40
+_TRIES = 20  # to remove what may still be created, 0.05 s apart
 _START_S = 60.0
 _KILLED = 128 + 9  # exit code of what SIGKILL ended
 
@@ -45,6 +60,17 @@ class Reach(str, Enum):
     """A program that the daemon runs beside it passes its streams on. No network."""
     PORT = "port"
     """A port on the loopback interface of the daemon's machine. Needs a network."""
+
+
+class ServerState(Enum):
+    """Where a container stands, seen from its owner."""
+
+    STARTING = "starting"
+    """The daemon may be creating it, or have created it."""
+    RUNNING = "running"
+    """It was started; whether it still runs, the daemon knows."""
+    STOPPED = "stopped"
+    """It was removed."""
 
 
 class DockerServer:
@@ -77,43 +103,46 @@ class DockerServer:
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
         self._lock = threading.RLock()
+        self._client = client
         self._api = client.api
         self._image = image
-        self._stopped = False
-        self._id = ""
+        self._state = ServerState.STARTING
         self._lifeline: Any = None
-        self._directory: str | None = None
+        self._inbound: InboundAddress | None = None
+        # What is to be removed has its name before it is made, and is watched from then on.
+        self._name = f"openenv-{uuid.uuid4().hex}"
+        self._directory = mount_path()
+        self._watched = [f"mount:{self._directory}", f"container:{self._name}@{daemon_address()}"]
         self.token: str | None = None
+        _alive.add(self)
         try:
             with self._explained(reach):
-                self._create(client, target, limits, reach)
-                guardian.watch(f"container:{self._id}")
+                for thing in self._watched[reach is not Reach.SOCKET :]:
+                    guardian.watch(thing)
+                self._create(target, limits, reach)
                 if reach is not Reach.SOCKET:
                     self._open_lifeline()
-                self._api.start(self._id)
-                self.address: Address = self._address(client, reach)
+                self._api.start(self._name)
+                self.address: Address = self._address(reach)
+            self._state = ServerState.RUNNING
         except BaseException:
             self.stop()
             raise
-        _alive.add(self)
 
     @property
     def container_id(self) -> str:
-        """Id of the container."""
-        return self._id
+        """Name of the container, by which the daemon finds it."""
+        return self._name
 
     # -- start --------------------------------------------------------------------------------
 
-    def _create(
-        self, client: Any, target: ServerTarget, limits: ContainerLimits, reach: Reach
-    ) -> None:
+    def _create(self, target: ServerTarget, limits: ContainerLimits, reach: Reach) -> None:
         command = ["python", "-m", "openenv_gym.server", target.package]
         if target.thread_affinity:
             command.append("--thread-affinity")
         mount = None
         if reach is Reach.SOCKET:
-            self._directory, mount = make_mount()
-            guardian.watch(f"mount:{self._directory}")
+            mount = make_mount(self._directory)
             self._inbound = InboundAddress(
                 os.path.join(mount, SOCKET_NAME), f"docker:{self._image}"
             )
@@ -124,9 +153,10 @@ class DockerServer:
             if reach is Reach.PORT:
                 where = ["--host", "0.0.0.0", "--port", str(PORT)]
             command += [*where, "--owner-stdin"]
-        container = client.containers.create(
+        self._client.containers.create(
             self._image,
             command,
+            name=self._name,
             labels={
                 OWNER_LABEL: owner(),
                 "openenv.environment": target.package,
@@ -134,21 +164,20 @@ class DockerServer:
             },
             **container_options(limits, mount=mount, published=reach is Reach.PORT),
         )
-        self._id = str(container.id)
 
     def _open_lifeline(self) -> None:
         """Hold the standard input of the server: the token, and its end when we are gone."""
-        self._lifeline = self._api.attach_socket(self._id, params={"stdin": 1, "stream": 1})
+        self._lifeline = self._api.attach_socket(self._name, params={"stdin": 1, "stream": 1})
         # docker-py returns a file around the socket, or over TLS the socket itself.
         self._lifeline_socket = getattr(self._lifeline, "_sock", self._lifeline)
         self._lifeline_socket.sendall(f"{self.token}\n".encode())
 
-    def _address(self, client: Any, reach: Reach) -> Address:
-        if reach is Reach.SOCKET:
+    def _address(self, reach: Reach) -> Address:
+        if self._inbound is not None:
             return self._inbound
         if reach is Reach.EXEC:
-            return ExecAddress(client, self._id, f"docker:{self._image}")
-        ports = self._api.inspect_container(self._id)["NetworkSettings"]["Ports"]
+            return ExecAddress(self._client, self._name, f"docker:{self._image}")
+        ports = self._api.inspect_container(self._name)["NetworkSettings"]["Ports"]
         published = ports[f"{PORT}/tcp"][0]
         host, port = published["HostIp"], int(published["HostPort"])
         self._wait_for(host, port)
@@ -165,10 +194,12 @@ class DockerServer:
                     if connection.getresponse().status == http.HTTPStatus.OK:
                         return
             if (lost := self.why_lost()) is not None:
+                if isinstance(lost, errors.ServerOutOfMemoryError):
+                    raise lost
                 raise errors.ServerStartError(lost.message, data=lost.data) from lost
             if time.monotonic() > end_s:
                 raise errors.ServerStartError(
-                    f"The server in the container {self._id[:12]} of {self._image} does not answer "
+                    f"The server in the container {self._name} of {self._image} does not answer "
                     f"at {host}:{port}.",
                     data={"log": self.log_tail()},
                 )
@@ -190,16 +221,18 @@ class DockerServer:
 
     def why_lost(self) -> errors.ConnectionLostError | None:
         """Tell why the server is gone, with its last lines; None while it runs."""
-        name = f"The container {self._id[:12]} of {self._image}"
-        if self._stopped:
+        name = f"The container {self._name} of {self._image}"
+        if self._state is ServerState.STOPPED:
             return errors.ServerDiedError(f"{name} was stopped.", hint=NEW_ONE)
         try:
-            state = self._api.inspect_container(self._id)["State"]
+            state = watching(self._client).api.inspect_container(self._name)["State"]
         except Exception as error:
-            return errors.ServerDiedError(f"{name} is gone: {daemon_reason(error)}", hint=NEW_ONE)
+            if _status_of(error) != http.HTTPStatus.NOT_FOUND:
+                return None  # the daemon is in trouble, which says nothing about the server
+            return errors.ServerDiedError(f"{name} is gone: somebody removed it.", hint=NEW_ONE)
         if state["Running"]:
             return None
-        data = {"log": self.log_tail(), "exit_code": state["ExitCode"], "container": self._id}
+        data = {"log": self.log_tail(), "exit_code": state["ExitCode"], "container": self._name}
         if state.get("OOMKilled"):
             return errors.ServerOutOfMemoryError(
                 f"{name} ran out of memory and was killed.",
@@ -216,34 +249,50 @@ class DockerServer:
     def log_tail(self) -> str:
         """Return the last lines that it wrote."""
         with contextlib.suppress(Exception):
-            text: bytes = self._api.logs(self._id, tail=_LOG_TAIL_LINES)
-            return text.decode(errors="replace").strip()
+            return tail_of(watching(self._client).api.logs(self._name, tail=_LOG_TAIL_LINES))
         return ""
 
     def stop(self) -> None:
-        """Remove the container and everything made for it."""
+        """Remove the container and everything made for it.
+
+        Where that fails or is interrupted, another call tries again, and the guardian at the end
+        of this process.
+        """
         if os.getpid() != self._owner_pid:
             return
         with self._lock:
-            if self._stopped:
+            if self._state is ServerState.STOPPED:
                 return
-            self._stopped = True
             self._let_go()
-            if self._id:
-                with contextlib.suppress(Exception):
-                    self._api.remove_container(self._id, force=True, v=True)
-            if self._directory is not None:
-                remove_mount(self._directory)
+            remove_mount(self._directory)
+            removed = self._remove()
+            if removed:
+                self._state = ServerState.STOPPED
         # Without our lock: whoever holds the guardian's may be collecting garbage, and want ours.
-        guardian.forget(f"container:{self._id}")
-        guardian.forget(f"mount:{self._directory}")
-        _alive.discard(self)
+        if removed:
+            for thing in self._watched:
+                guardian.forget(thing)
+            _alive.discard(self)
+
+    def _remove(self) -> bool:
+        """Remove the container; tell whether it is gone."""
+        # An interrupted start may have left a request that the daemon is still at.
+        tries = _TRIES if self._state is ServerState.STARTING else 1
+        for _ in range(tries):
+            try:
+                self._api.remove_container(self._name, force=True, v=True)
+                return True
+            except Exception as error:
+                if _status_of(error) not in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT):
+                    return False
+                if tries > 1:
+                    time.sleep(0.05)
+        return True
 
     def _let_go(self) -> None:
         """Close what tells the server that its owner is there."""
-        inbound = getattr(self, "_inbound", None)
-        if inbound is not None:
-            inbound.close()
+        if self._inbound is not None:
+            self._inbound.close()
         if self._lifeline is not None:
             with contextlib.suppress(OSError):
                 self._lifeline_socket.shutdown(socket.SHUT_RDWR)
@@ -251,9 +300,8 @@ class DockerServer:
 
     def after_fork(self) -> None:
         """In a forked child: do not keep the parent's server alive."""
-        inbound = getattr(self, "_inbound", None)
-        if inbound is not None:
-            inbound.after_fork()
+        if self._inbound is not None:
+            self._inbound.after_fork()
         if self._lifeline is not None:
             self._close_lifeline()  # no shutdown, which would reach the parent's, too
 
@@ -265,6 +313,12 @@ class DockerServer:
 
 class MountError(errors.ServerStartError):
     """The daemon cannot mount a directory of this machine: it runs somewhere else."""
+
+
+def _status_of(error: BaseException) -> int | None:
+    """Return the status with which the daemon refused; None where it did not answer."""
+    status: int | None = getattr(getattr(error, "response", None), "status_code", None)
+    return status
 
 
 def _speaks_of_mount(reason: str) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,50 +18,84 @@ from openenv_gym import errors
 __all__ = [
     "OWNER_LABEL",
     "connect_daemon",
+    "daemon_address",
+    "daemon_facts",
     "daemon_reason",
     "explain",
     "may_answer",
     "owner",
     "sweep",
+    "translated",
+    "watching",
 ]
 
 OWNER_LABEL = "openenv.owner"
 
-_DEFAULT_SOCKET = "/var/run/docker.sock"
+_DEFAULT = "unix:///var/run/docker.sock"
 _HELLO_S = 5  # a daemon that says nothing for so long is none
 _TIMEOUT_S = 60
+_WATCH_S = 3
+_CONNECTIONS = 4  # kept open for later, of those that requests of several threads need at once
 
 _lock = threading.Lock()
 _client: tuple[tuple[int, str], Any] | None = None
 
 
+def daemon_address() -> str:
+    """Return where the daemon is: what ``DOCKER_HOST``, or the `docker` command's context, says."""
+    if host := os.environ.get("DOCKER_HOST"):
+        return host
+    return _context_address() or _DEFAULT
+
+
+def _context_address() -> str | None:
+    """Return the address that the context of the `docker` command names.
+
+    It is kept in ``~/.docker``: Docker Desktop and rootless Docker choose their daemon like this.
+    """
+    home = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        name = os.environ.get("DOCKER_CONTEXT")
+        if not name:
+            name = json.loads((home / "config.json").read_text())["currentContext"]
+        if name != "default":
+            directory = home / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest()
+            facts = json.loads((directory / "meta.json").read_text())
+            return str(facts["Endpoints"]["docker"]["Host"])
+    return None
+
+
 def may_answer() -> bool:
     """Tell whether it is worth asking for a daemon; cheap, and imports no client."""
-    if os.environ.get("DOCKER_HOST"):
-        return True
-    return os.path.exists(_DEFAULT_SOCKET)
+    address = daemon_address()
+    return not address.startswith("unix:") or os.path.exists(_socket_path(address))
+
+
+def _socket_path(address: str) -> str:
+    path = address.removeprefix("unix:").removeprefix("//")
+    return path if path.startswith("/") else f"/{path}"
 
 
 def connect_daemon() -> Any:
-    """Return this process's client of the daemon that ``DOCKER_HOST`` names, or the local one.
+    """Return this process's client of the daemon.
 
     Raises:
         ProviderUnavailableError: No daemon answers, or the package ``docker`` is missing.
         ProviderPermissionError: This user may not use the daemon.
     """
     global _client
-    key = (os.getpid(), os.environ.get("DOCKER_HOST", ""))
+    key = (os.getpid(), daemon_address())
     with _lock:
         if _client is not None and _client[0] == key:
             return _client[1]
-        client = _connect()
+        client = _connect(key[1])
         _client = key, client
     with contextlib.suppress(Exception):
         sweep(client)
     return client
 
 
-def _connect() -> Any:
+def _connect(address: str) -> Any:
     try:
         import docker
     except ImportError as error:
@@ -66,42 +103,94 @@ def _connect() -> Any:
             "The Docker provider needs the package docker, which is not installed.",
             hint='Run pip install "openenv-gym[docker]".',
         ) from error
-    where = os.environ.get("DOCKER_HOST") or f"unix://{_DEFAULT_SOCKET}"
     client = None
     try:
-        if where.startswith("unix://"):
+        if address.startswith("unix:"):
             # Asked in a plain way first: docker-py leaves a socket open when nobody answers.
             with socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(where.removeprefix("unix://"))
-        client = docker.from_env(timeout=_HELLO_S)
+                probe.settimeout(_HELLO_S)
+                probe.connect(_socket_path(address))
+        client = _make_client(docker, address, _HELLO_S)
         client.ping()
         client.api.timeout = _TIMEOUT_S
     except Exception as error:
         if client is not None:
             client.close()
-        raise _unavailable(where, error) from error
+        raise _unavailable(address, error) from error
     return client
 
 
-def _unavailable(where: str, error: BaseException) -> errors.ProviderError:
+def _make_client(docker: Any, address: str, timeout_s: float) -> Any:
+    # `from_env` also reads what says how to reach a daemon over TLS.
+    environment = {**os.environ, "DOCKER_HOST": address}
+    return docker.from_env(timeout=timeout_s, environment=environment, max_pool_size=_CONNECTIONS)
+
+
+def watching(client: Any) -> Any:
+    """Return a client of the same daemon that gives up soon: a step must not wait for it."""
+    if not hasattr(client, "openenv_watching"):
+        import docker
+
+        client.openenv_watching = _make_client(docker, daemon_address(), _WATCH_S)
+    return client.openenv_watching
+
+
+def daemon_facts(client: Any) -> dict[str, Any]:
+    """Return what the daemon says of itself and its machine (``docker info``), asked once."""
+    if not hasattr(client, "openenv_facts"):
+        client.openenv_facts = dict(client.info())
+    facts: dict[str, Any] = client.openenv_facts
+    return facts
+
+
+def _forget_client() -> None:
+    """Have the next one ask for the daemon anew."""
+    global _client
+    with _lock:
+        _client = None
+
+
+def _after_fork() -> None:
+    global _client, _lock
+    _lock, _client = threading.Lock(), None  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+# -- what its errors mean -------------------------------------------------------------------------
+
+
+def _unavailable(address: str, error: BaseException) -> errors.ProviderError:
     cause: BaseException | None = error
     while cause is not None:
         # docker-py wraps what the socket said several times.
         if isinstance(cause, PermissionError) or "Permission denied" in str(cause):
             return errors.ProviderPermissionError(
-                f"This user may not use the Docker daemon at {where}.",
+                f"This user may not use the Docker daemon at {address}.",
                 hint="Join the group docker and log in again, or use rootless Docker.",
-                data={"host": where},
+                data={"host": address},
             )
         cause = cause.__cause__ or cause.__context__
     return errors.ProviderUnavailableError(
-        f"No Docker daemon answers at {where}: {daemon_reason(error)}",
+        f"No Docker daemon answers at {address}: {daemon_reason(error)}",
         hint='Start it, set DOCKER_HOST, or pass provider="process" to do without isolation.',
-        data={"host": where},
+        data={"host": address},
     )
 
 
-def explain(error: BaseException, what: str, image: str) -> errors.ProviderError:
+@contextlib.contextmanager
+def translated(what: str, image: str) -> Iterator[None]:
+    """Turn whatever docker-py raises into an error of this library; see `explain`."""
+    try:
+        yield
+    except errors.OpenEnvGymError:
+        raise
+    except Exception as error:
+        raise explain(error, what, image) from error
+
+
+def explain(error: BaseException, what: str, image: str) -> errors.OpenEnvGymError:
     """Return the error of this library that an error of the daemon amounts to.
 
     Args:
@@ -119,7 +208,24 @@ def explain(error: BaseException, what: str, image: str) -> errors.ProviderError
         )
     if "no such image" in reason.lower():
         return errors.ImageNotFoundError(f"There is no image {image} any more.", data=data)
+    if "invalid reference format" in reason or "invalid checksum digest" in reason:
+        return errors.InvalidOptionError(
+            f"image={image!r:.200} is no name of an image: {reason}", field="image", data=data
+        )
+    if _is_loss(error):
+        _forget_client()
+        return errors.ProviderUnavailableError(
+            f"Docker cannot {what}, its daemon does not answer any more: {reason}", data=data
+        )
     return errors.ServerStartError(f"Docker cannot {what}: {reason}", data=data)
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Tell whether the connection is at fault: the daemon itself answers with a status."""
+    if getattr(error, "response", None) is not None:
+        return False
+    module = type(error).__module__.partition(".")[0]
+    return isinstance(error, OSError) or module in ("requests", "urllib3")
 
 
 def daemon_reason(error: BaseException) -> str:
@@ -128,12 +234,16 @@ def daemon_reason(error: BaseException) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-# -- containers whose owner is gone, and whose guardian is, too --------------------------------
+# -- containers whose owner is gone, and whose guardian is, too ---------------------------------
 
 
 def owner() -> str:
-    """Return what tells this process from every other one, also from later ones of its number."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_birth(os.getpid())}"
+    """Return what tells this process from every other one, on whatever machine.
+
+    Its number and when it began; then the boot of the machine and the space in which the number
+    counts, since only there can somebody else tell whether it still runs.
+    """
+    return f"{os.getpid()}:{_birth(os.getpid())}:{_place()}"
 
 
 def sweep(client: Any) -> list[str]:
@@ -144,14 +254,22 @@ def sweep(client: Any) -> list[str]:
     removed = []
     found = client.api.containers(all=True, filters={"label": OWNER_LABEL}, quiet=False)
     for container in found:
-        host, _, rest = str(container["Labels"].get(OWNER_LABEL, "")).partition(":")
-        pid, _, birth = rest.partition(":")
-        if host != socket.gethostname() or not pid.isdigit() or _birth(int(pid)) == birth:
+        pid, _, rest = str(container["Labels"].get(OWNER_LABEL, "")).partition(":")
+        birth, _, place = rest.partition(":")
+        if place != _place() or not pid.isdigit() or _birth(int(pid)) == birth:
             continue
         with contextlib.suppress(Exception):
             client.api.remove_container(container["Id"], force=True, v=True)
             removed.append(str(container["Id"]))
     return removed
+
+
+def _place() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}:{os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # not Linux: one space, and the daemon has no other customers' processes
+        return socket.gethostname()
 
 
 def _birth(pid: int) -> str:

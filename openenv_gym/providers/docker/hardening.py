@@ -6,6 +6,7 @@ The flags and why each is there are described in docs/security.md.
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -16,7 +17,7 @@ __all__ = ["MOUNT_POINT", "PORT", "ContainerLimits", "container_options"]
 
 MOUNT_POINT = "/run/openenv"
 PORT = 8000
-NOBODY = "65534:65534"
+_USERS = range(20_000, 60_000)  # below 65,536, which is all that a user namespace maps
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,25 @@ class ContainerLimits:
         for each in fields(self):
             value = getattr(self, each.name)
             kind = float if each.name == "cpus" else int
-            if isinstance(value, bool) or not isinstance(value, (int, kind)) or not value > 0:
+            # With less than a hundredth of a processor the daemon sets no limit at all.
+            least, word = (0.01, "number") if kind is float else (1, "integer")
+            number = isinstance(value, (int, kind)) and not isinstance(value, bool)
+            if not number or not least <= value < 2**63:
                 raise InvalidOptionError(
-                    f"{each.name} is {value!r:.40}, expected a positive "
-                    f"{'number' if kind is float else 'integer'}.",
+                    f"{each.name} is {value!r:.40}, expected a finite {word} of at least {least}.",
                     field=each.name,
                 )
 
     @classmethod
-    def default(cls, *, num_servers: int = 1, num_envs: int = 1) -> ContainerLimits:
-        """Return limits for one of several servers on this machine.
+    def default(
+        cls,
+        *,
+        num_servers: int = 1,
+        num_envs: int = 1,
+        cores: int | None = None,
+        machine_bytes: int | None = None,
+    ) -> ContainerLimits:
+        """Return limits for one of several servers on a machine.
 
         A threaded engine starts a thread for each processor that it sees, and some start one for
         each sub-environment: neither must run into a limit that nobody set on purpose.
@@ -60,10 +70,13 @@ class ContainerLimits:
         Args:
             num_servers: Servers that share the machine.
             num_envs: Sub-environments of one of them.
+            cores: Processors of the machine; by default of this one.
+            machine_bytes: Its memory, which no container gets more of.
         """
-        cores = os.cpu_count() or 1
+        cores = cores or os.cpu_count() or 1
+        memory_bytes = (2 << 30) + num_envs * (16 << 20)
         return cls(
-            memory_bytes=(2 << 30) + num_envs * (16 << 20),
+            memory_bytes=min(memory_bytes, machine_bytes or memory_bytes),
             cpus=max(1.0, cores / num_servers),
             pids=256 + 2 * num_envs + 2 * cores,
         )
@@ -82,6 +95,7 @@ def container_options(
     """
     from docker.types import LogConfig, Mount, Ulimit
 
+    user = secrets.choice(_USERS)
     mounts = []
     if mount is not None:
         mounts = [Mount(MOUNT_POINT, mount, type="bind", read_only=True, propagation="rprivate")]
@@ -98,7 +112,8 @@ def container_options(
         "shm_size": 1 << 20,
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
-        "user": NOBODY,
+        # Limits of the kernel that count for each user would else be shared by all containers.
+        "user": f"{user}:{user}",
         "pids_limit": limits.pids,
         "mem_limit": limits.memory_bytes,
         "memswap_limit": limits.memory_bytes,
@@ -115,5 +130,7 @@ def container_options(
         "environment": {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "HOME": "/tmp"},
         "stdin_open": mount is None,
         "tty": False,
-        "detach": True,
+        # As docker-py has it, a container that is not detached ends its standard input for good
+        # when whoever attached to it is gone.
+        "detach": mount is not None,
     }

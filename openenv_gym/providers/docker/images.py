@@ -37,6 +37,7 @@ from openenv_gym.providers.docker.contexts import (
 
 __all__ = [
     "BASE_IMAGE_VARIABLE",
+    "BUILD_CHOICES",
     "OFFICIAL_BASE",
     "SOURCE_LABEL",
     "VERSION_LABEL",
@@ -59,7 +60,7 @@ BASE_IMAGE_VARIABLE = "OPENENV_BASE_IMAGE"
 
 OFFICIAL_BASE = "python:3.11-slim"
 
-_BUILD_CHOICES = ("auto", "never", "always")
+BUILD_CHOICES = ("auto", "never", "always")
 
 State = Literal["current", "stale", "missing", "unlabelled", "other version"]
 
@@ -170,11 +171,11 @@ def ensure_image(
         ImageBuildError: It could not be built.
         OutOfDiskError: There was no space for it.
     """
-    if build not in _BUILD_CHOICES:
+    if build not in BUILD_CHOICES:
         raise errors.InvalidOptionError(
             f"There is no build={build!r}.",
             field="build",
-            hint="Expected " + ", ".join(f'"{choice}"' for choice in _BUILD_CHOICES) + ".",
+            hint="Expected " + ", ".join(f'"{choice}"' for choice in BUILD_CHOICES) + ".",
         )
     status = find_image(client, package, image=image)
     if status.state == "current" and build != "always":

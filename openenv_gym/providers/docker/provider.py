@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.providers.base import RunningServer, ServerTarget
 from openenv_gym.providers.docker.container import DockerServer, MountError, Reach
-from openenv_gym.providers.docker.daemon import connect_daemon
+from openenv_gym.providers.docker.daemon import connect_daemon, daemon_facts, translated
 from openenv_gym.providers.docker.hardening import ContainerLimits
-from openenv_gym.providers.docker.images import ensure_image
+from openenv_gym.providers.docker.images import BUILD_CHOICES, ensure_image
 
 
 __all__ = ["DockerProvider"]
@@ -32,7 +33,7 @@ class DockerProvider:
             publishes a port on the daemon's loopback interface, and gives the container a network.
 
     Raises:
-        InvalidOptionError: `reach` or `build` is none of these.
+        InvalidOptionError: One of them is none of these.
     """
 
     name = "docker"
@@ -46,15 +47,22 @@ class DockerProvider:
         limits: ContainerLimits | None = None,
         reach: str = "auto",
     ) -> None:
+        _check("image", image, "the name of an image", image is None or _is_text(image))
+        _check("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
+        good = limits is None or isinstance(limits, ContainerLimits)
+        _check("limits", limits, "ContainerLimits(...)", good)
+        names = ["auto", *(each.value for each in Reach)]
+        _check("reach", reach, f"one of {', '.join(names)}", reach in names)
         self._image = image
         self._build = build
         self._limits = limits
-        names = ["auto", *(each.value for each in Reach)]
-        if reach not in names:
-            raise errors.InvalidOptionError(
-                f"reach={reach!r}: expected one of {', '.join(names)}.", field="reach"
-            )
         self._reach = None if reach == "auto" else Reach(reach)
+
+    def __repr__(self) -> str:
+        return (
+            f"DockerProvider(image={self._image!r}, build={self._build!r}, "
+            f"limits={self._limits!r}, reach={self._reach.value if self._reach else 'auto'!r})"
+        )
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`.
@@ -67,13 +75,20 @@ class DockerProvider:
             ServerStartError: The daemon refuses for another reason.
         """
         client = connect_daemon()
-        image = ensure_image(
-            client, target.package, image=self._image or target.image, build=self._build
-        )
+        wanted = self._image or target.image or target.package
+        with translated(f"look for {wanted}", wanted):
+            image = ensure_image(
+                client, target.package, image=self._image or target.image, build=self._build
+            )
+            facts = daemon_facts(client)
         limits = self._limits or ContainerLimits.default(
-            num_servers=target.num_servers, num_envs=target.num_envs
+            num_servers=target.num_servers,
+            num_envs=target.num_envs,
+            # Of the daemon's machine, which need not be this one.
+            cores=facts.get("NCPU"),
+            machine_bytes=facts.get("MemTotal"),
         )
-        reach = self._reach or (Reach.SOCKET if _shares_files(client) else Reach.EXEC)
+        reach = self._reach or (Reach.SOCKET if _shares_files(client, facts) else Reach.EXEC)
         try:
             return DockerServer(client, target, image, limits, reach)
         except MountError:
@@ -83,11 +98,18 @@ class DockerProvider:
             return DockerServer(client, target, image, limits, Reach.EXEC)
 
 
-def _shares_files(client: Any) -> bool:
+def _shares_files(client: Any, facts: Mapping[str, Any]) -> bool:
     """Tell whether a directory of this machine can be mounted, and a socket in it be used."""
     if not str(client.api.base_url).startswith("http+docker://"):
         return False  # over TCP or SSH: another machine, for all we know
-    if not hasattr(client, "openenv_is_desktop"):
-        # Its virtual machine mounts our files, but a socket among them leads nowhere.
-        client.openenv_is_desktop = "Docker Desktop" in str(client.info().get("OperatingSystem"))
-    return not client.openenv_is_desktop
+    # The virtual machine of Docker Desktop mounts our files, but a socket there leads nowhere.
+    return "Docker Desktop" not in str(facts.get("OperatingSystem"))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _check(name: str, value: object, expected: str, good: bool) -> None:
+    if not good:
+        raise errors.InvalidOptionError(f"{name}={value!r:.80}: expected {expected}.", field=name)

@@ -11,6 +11,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from typing import Any
 
 from openenv_gym import errors
@@ -23,10 +24,12 @@ SOCKET_PATH = "/tmp/openenv.sock"
 """Where the server listens, inside the container."""
 
 _CHUNK_BYTES = 1 << 16
+_ASK_AGAIN = 10
 _STDOUT = 1
 
 # Runs in the container with `python -I -S -c`, hence the standard library alone, and one that
 # starts in milliseconds.
+_HELLO = b"openenv-relay\n"  # what else comes first is the daemon's, about why it runs nothing
 _PROGRAM = """
 import os, select, socket, sys, time
 path, end = sys.argv[1], time.monotonic() + float(sys.argv[2])
@@ -40,6 +43,7 @@ while True:
         if time.monotonic() > end:
             sys.exit(f"nothing listens at {path}: {error}")
         time.sleep(0.01)
+os.write(1, b"{hello}")
 poll = select.poll()
 poll.register(0, select.POLLIN)
 poll.register(sock, select.POLLIN)
@@ -57,7 +61,7 @@ while True:
             sys.exit(0)
         while data:
             data = data[os.write(1, data):]
-"""
+""".replace("{hello}", _HELLO.decode().replace("\n", "\\n"))
 
 
 class ExecAddress:
@@ -91,6 +95,7 @@ class ExecAddress:
                 f"Docker cannot run a relay in the container of {self._name}: {error}"
             ) from error
         ours, near = socket.socketpair()
+        end_s = time.monotonic() + timeout_s
         raw = getattr(stream, "_sock", stream)
         raw.settimeout(None)
         for pump in (_pump_up, _pump_down):
@@ -98,7 +103,32 @@ class ExecAddress:
             threading.Thread(
                 target=pump, args=(near, raw, stream), name="openenv-relay", daemon=True
             ).start()
+        self._await_hello(ours, end_s, why_lost)
         return ours
+
+    def _await_hello(self, ours: socket.socket, end_s: float, why_lost: Loss) -> None:
+        """Wait until the relay has reached the server."""
+        said = b""
+        try:
+            while len(said) < len(_HELLO):
+                ours.settimeout(max(end_s - time.monotonic(), 0.001))
+                if not (data := ours.recv(len(_HELLO) - len(said))):
+                    break
+                said += data
+        except TimeoutError:
+            pass
+        if said == _HELLO:
+            return
+        ours.settimeout(1.0)
+        with ours, contextlib.suppress(OSError):
+            said += ours.recv(4096)
+        # The daemon needs a moment to notice that a container has ended.
+        for _ in range(_ASK_AGAIN):
+            if (lost := why_lost()) is not None:
+                raise lost
+            time.sleep(0.1)
+        text = said.decode(errors="replace").strip() or "it ended, or took too long."
+        raise errors.ServerUnreachableError(f"The relay of {self._name} does not run: {text}")
 
     def __str__(self) -> str:
         return self._name

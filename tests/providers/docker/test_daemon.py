@@ -114,7 +114,7 @@ def test_auto_takes_a_process_otherwise_and_says_why_once(
     from openenv_gym.providers.docker import images
 
     expected = {
-        "no daemon": "No Docker daemon answers",
+        "no daemon": "no Docker daemon is here",
         "no image": "is not here",
         "another version": "holds openenv-gym",
     }[reason]

