@@ -19,7 +19,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "https://github.com/Farama-Foundation/Gymnasium"
-TESTS = ["tests/envs/test_envs.py"]
+# Suite -> the plugin beside this file that makes it ours, and its files.
+SUITES = {
+    "envs": ("plugin", ["tests/envs/test_envs.py"]),
+    "vector": (
+        "vector_plugin",
+        [
+            "tests/vector/test_async_vector_env.py",
+            "tests/vector/test_autoreset_mode.py",
+            "tests/vector/test_vector_env.py",
+            "tests/vector/test_vector_env_info.py",
+            "tests/vector/test_observation_mode.py",
+            "tests/wrappers/vector",
+        ],
+    ),
+}
 
 
 def main() -> int:
@@ -31,6 +45,13 @@ def main() -> int:
     parser.add_argument(
         "--gymnasium", type=Path, metavar="DIR", help="a checkout of Gymnasium (default: clone it)"
     )
+    parser.add_argument(
+        "--suite",
+        choices=SUITES,
+        default="envs",
+        help="envs: our ids in the place of Gymnasium's; vector: RemoteVectorEnv in that of "
+        "AsyncVectorEnv (default: envs)",
+    )
     parser.add_argument("--provider", default="thread", help="where environments run")
     parser.add_argument(
         "--local", action="store_true", help="test Gymnasium's own ids, as a check of this harness"
@@ -39,7 +60,7 @@ def main() -> int:
     checkout = options.gymnasium or clone(metadata.version("gymnasium"))
     if not (checkout / "tests" / "envs" / "utils.py").is_file():
         parser.error(f"{checkout} is no checkout of Gymnasium: it has no tests/envs/utils.py")
-    return run(checkout, arguments, provider=options.provider, local=options.local)
+    return run(checkout, options.suite, arguments, provider=options.provider, local=options.local)
 
 
 def clone(version: str) -> Path:
@@ -58,13 +79,14 @@ def clone(version: str) -> Path:
     return directory
 
 
-def run(checkout: Path, arguments: list[str], *, provider: str, local: bool) -> int:
+def run(checkout: Path, suite: str, arguments: list[str], *, provider: str, local: bool) -> int:
     """Run pytest on a copy of a checkout's tests and return its exit status."""
+    plugin, files = SUITES[suite]
     with tempfile.TemporaryDirectory(prefix="upstream-") as folder:
         shutil.copytree(checkout / "tests", Path(folder, "tests"))
         shutil.copy(checkout / "pyproject.toml", folder)  # upstream's own settings of pytest
-        chosen = [] if any(argument.startswith("tests/") for argument in arguments) else TESTS
-        command = [sys.executable, "-m", "pytest", "-p", "plugin", "-ra", "--strict-markers"]
+        chosen = [] if any(argument.startswith("tests/") for argument in arguments) else files
+        command = [sys.executable, "-m", "pytest", "-p", plugin, "-ra", "--strict-markers"]
         command += ["--openenv-local"] if local else ["--openenv-provider", provider]
         path = os.pathsep.join(
             filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
