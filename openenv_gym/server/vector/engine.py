@@ -22,6 +22,9 @@ from openenv_gym.server.vector.stepping import STEPPERS, Members, Outcome, close
 
 __all__ = ["Engine", "SubEnvironments"]
 
+# Those that step on their own often wait for something else than a processor.
+_MIN_MOVERS = 4
+
 Seeds = Sequence[int | None] | None
 Mask = NDArray[np.bool_] | None
 
@@ -249,13 +252,17 @@ class SubEnvironments:
             ProtocolError: One of them has not come back from its last step yet.
             ResetNeededError: One was never reset, or has to be.
         """
-        if self._partial is None:
-            size = max(4, os.cpu_count() or 1)
-            crew = None if self._pinned else Crew(min(size, self._count))
-            self._partial = PartialSteps(self._members, self._stepper, crew, self._first)
-        self._partial.check(indices)
+        partial = self._moving()
+        partial.check(indices)
         self._need_reset("send", indices)
-        self._partial.send(indices, self._actions.read(actions, indices, self._members.due))
+        partial.send(indices, self._actions.read(actions, indices, self._members.due))
+
+    def _moving(self) -> PartialSteps:
+        if self._partial is None:
+            size = min(max(_MIN_MOVERS, os.cpu_count() or 1), self._count)
+            crew = None if self._pinned else Crew(size)
+            self._partial = PartialSteps(self._members, self._stepper, crew, self._first)
+        return self._partial
 
     def recv(self, min_envs: int, timeout_s: float | None) -> list[Any]:
         """Wait for steps to end.
@@ -271,9 +278,7 @@ class SubEnvironments:
             ProtocolError: Fewer than `min_envs` have begun one.
             OpenEnvGymError: A sub-environment raised; only such are then received.
         """
-        if self._partial is None:
-            self._partial = PartialSteps(self._members, self._stepper, None, self._first)
-        taken, outcome = self._partial.recv(min_envs, timeout_s)
+        taken, outcome = self._moving().recv(min_envs, timeout_s)
         failures: list[tuple[int, BaseException]] = []
         observations: Any = None
         try:

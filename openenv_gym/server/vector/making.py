@@ -73,9 +73,9 @@ def make_vector_host(
             envs.append(_as_sub_environment(environment, vector))
         _compare_spaces(envs, different=vector.different_spaces)
         own_limit = vars(made[0]).get("openenv_time_limit")
-        schemas, class_name = _facts(made[0])
+        schemas = EnvironmentHost(made[0]).schemas()
     except BaseException:
-        for each in envs or made:
+        for each in (*envs, *made[len(envs) :]):
             close_quietly(each)
         raise
     threads = 1
@@ -91,7 +91,7 @@ def make_vector_host(
         ),
         vector,
         single=envs[0],
-        name=class_name,
+        name=_class_name(made[0]),
         observation_spaces=[env.observation_space for env in envs],
         schemas=schemas,
         time_limit=own_limit,
@@ -113,10 +113,10 @@ def _as_sub_environment(
     return env if limit is None else TimeLimit(env, limit)
 
 
-def _facts(environment: AnyEnvironment) -> tuple[dict[str, Any], str]:
-    """Return the schemas of an environment, and the name of its class."""
-    host = EnvironmentHost(environment)
-    return host.schemas(), str(host.describe()["name"])
+def _class_name(environment: AnyEnvironment) -> str:
+    if isinstance(environment, Environment):
+        return type(environment.remote_target).__name__
+    return type(environment.unwrapped).__name__
 
 
 def _compare_spaces(envs: Sequence[gymnasium.Env[Any, Any]], *, different: bool) -> None:

@@ -90,6 +90,7 @@ def test_trajectories_are_those_of_the_lock_step_run(mode: AutoresetMode, pinned
 def test_what_is_ready_first_comes_first(gated: Any) -> None:
     ours = drive(gated, 3)
     ours("reset", None)
+    assert ours("recv", 0, 0.0)[0].tolist() == []
     ours("send", indices(0, 1), np.array([9, 1]))
     ours("send", indices(2), np.array([2]))
     back = ours("recv", 2, None)
