@@ -416,5 +416,15 @@ class ImageVersionError(ImageError, ValueError):
     code = "image_version"
 
 
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)
+}
+
+
+def printable(text: str) -> str:
+    """Return text from elsewhere in a form that does nothing to a terminal, colours included."""
+    return text.translate(_CONTROLS)
+
+
 def _with_log(text: str, log: str, of: str = "server") -> str:
     return f"{text}\nLast lines of the {of}:\n{log}" if log else text

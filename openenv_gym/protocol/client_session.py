@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -42,6 +43,44 @@ class ClientState(Enum):
     """The connection broke; the session can be taken up again."""
     CLOSED = "closed"
     """Ended, by either side."""
+
+
+_ENVIRONMENT: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "action_space": (lambda value: isinstance(value, dict), "a map"),
+    "observation_space": (lambda value: isinstance(value, dict), "a map"),
+    "metadata": (lambda value: value is None or isinstance(value, dict), "a map"),
+    "render_mode": (lambda value: value is None or isinstance(value, str), "a str or nil"),
+    "observables": (
+        lambda value: (
+            value is None
+            or (isinstance(value, list) and all(isinstance(path, str) for path in value))
+        ),
+        "an array of str",
+    ),
+    "rng": (lambda value: value is None or isinstance(value, dict), "a map or nil"),
+    "time_limit": (
+        lambda value: value is None or (type(value) is int and value > 0),
+        "a positive int or nil",
+    ),
+    "vector": (lambda value: value is None or isinstance(value, dict), "a map"),
+}
+
+
+def _check_environment(body: Any) -> dict[str, Any]:
+    """Check the map ``environment`` of WELCOME as far as its values must have a type.
+
+    Raises:
+        ProtocolError: A value has another one, or is missing.
+    """
+    if not isinstance(body, dict):
+        raise errors.ProtocolError(f"WELCOME's environment is {body!r:.80}, expected a map.")
+    for key, (fits, expected) in _ENVIRONMENT.items():
+        if not fits(body.get(key)):
+            raise errors.ProtocolError(
+                f"WELCOME's environment has {key}={body.get(key)!r:.80}, expected {expected}.",
+                field=f"environment.{key}",
+            )
+    return body
 
 
 @dataclass
@@ -145,7 +184,7 @@ class ClientSession:
             self._epoch = max(self._epoch, int(body["epoch"]))
             self.limits = dict(body["limits"])
             if not self._opened:
-                self.environment = dict(body["environment"])
+                self.environment = _check_environment(body["environment"])
                 received = 0
             else:
                 received = int(body["received"])

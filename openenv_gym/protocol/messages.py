@@ -286,7 +286,9 @@ def error_to_wire(error: BaseException, *, traceback: str | None = None) -> dict
 def error_from_wire(wire: Mapping[str, Any]) -> errors.OpenEnvGymError:
     """Return the exception that a map of section 6 stands for."""
     code = wire.get("code")
-    message = str(wire.get("message", "")) or f"The server answered {code!r} without a message."
+    # An environment may mean harm to the terminal that its exceptions end up on.
+    message = errors.printable(str(wire.get("message", "")))
+    message = message or f"The server answered {code!r} without a message."
     data = wire.get("data")
     cls = _BY_CODE.get(code, errors.ProtocolError) if isinstance(code, str) else None
     details: dict[str, Any] = dict(data) if isinstance(data, dict) else {}

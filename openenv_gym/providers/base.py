@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from openenv_gym.client import Address
-from openenv_gym.errors import ConnectionLostError
+from openenv_gym.errors import ConnectionLostError, printable
 
 
 __all__ = ["NEW_ONE", "Provider", "RunningServer", "ServerTarget", "tail_of"]
@@ -16,9 +16,6 @@ NEW_ONE = "Make a new environment."
 
 
 _TAIL_CHARACTERS = 4096
-_CONTROLS = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)
-}
 
 
 def tail_of(log: bytes) -> str:
@@ -28,7 +25,7 @@ def tail_of(log: bytes) -> str:
     wrote it may mean harm.
     """
     text = log[-4 * _TAIL_CHARACTERS :].decode(errors="replace").replace("\r\n", "\n").strip()
-    return text.translate(_CONTROLS)[-_TAIL_CHARACTERS:]
+    return printable(text)[-_TAIL_CHARACTERS:]
 
 
 @dataclass(frozen=True)

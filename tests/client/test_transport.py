@@ -102,7 +102,7 @@ def welcome(**changes: Any) -> dict[str, Any]:
         "token": b"t" * 32,
         "epoch": 1,
         "limits": Limits().to_wire(),
-        "environment": {},
+        "environment": {"action_space": {}, "observation_space": {}},
     }
     return {**body, **changes}
 

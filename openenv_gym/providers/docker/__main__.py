@@ -12,7 +12,7 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.providers.docker.build import inspect
-from openenv_gym.providers.docker.contexts import environment_packages
+from openenv_gym.providers.docker.contexts import context_of, environment_packages
 from openenv_gym.providers.docker.daemon import connect_daemon
 from openenv_gym.providers.docker.images import (
     BASE_IMAGE_VARIABLE,
@@ -72,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -87,6 +89,9 @@ def _argument(text: str) -> tuple[str, str]:
 def _build(client: Any, names: Sequence[str], force: bool, arguments: Mapping[str, str]) -> None:
     packages = [_package(name) for name in names] or ["gymnasium", *environment_packages()]
     references = [BaseImages().run]
+    for package in packages:
+        if package != "base":
+            context_of(package)  # one that is not here is told before anything is built
     ensure_base(client, force=force)
     for package in packages:
         if package != "base":
