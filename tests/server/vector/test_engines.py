@@ -21,8 +21,8 @@ from tests.server.vector.conftest import MODES, CountEnv, Wire, drive
 from tests.spaces.compare import assert_identical
 
 
-def crew_threads() -> int:
-    return sum(thread.name == "openenv-vector" for thread in threading.enumerate())
+def crew_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "openenv-vector"}
 
 
 # -- threads ------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def test_threads_do_what_a_loop_does(mode: AutoresetMode, monkeypatch: pytest.Mo
     assert (loop.host.engine.name, shared.host.engine.name) == ("loop", "threads")
     for ours in (loop, shared):
         ours("reset", None)
-    assert crew_threads() == before
+    assert not crew_threads() - before
     for index in range(6):
         actions = np.arange(7)
         a, b = loop("step", actions), shared("step", actions)
@@ -69,13 +69,13 @@ def test_threads_do_what_a_loop_does(mode: AutoresetMode, monkeypatch: pytest.Mo
                 ours("reset", None)
     assert len(SleepyEnv.seen) >= 2  # this thread is among them
     assert threading.get_ident() in SleepyEnv.seen
-    assert crew_threads() - before <= 2
+    assert len(crew_threads() - before) <= 2
     loop.close()
     shared.close()
     end_s = time.monotonic() + 10
-    while crew_threads() > before and time.monotonic() < end_s:
+    while crew_threads() - before and time.monotonic() < end_s:
         time.sleep(0.01)
-    assert crew_threads() == before
+    assert not crew_threads() - before
 
 
 def test_what_is_pinned_gets_no_threads() -> None:
@@ -199,7 +199,7 @@ def test_what_gymnasiums_own_cannot_do() -> None:
 ATARI = {
     "game": "breakout",
     "preprocess": True,
-    "max_num_frames_per_episode": 240,
+    "max_num_frames_per_episode": 120,
     "repeat_action_probability": 0.25,
 }
 
@@ -251,7 +251,7 @@ def test_games_are_independent_of_the_split(mode: AutoresetMode) -> None:
     )
     rng = np.random.default_rng(0)
     ended = 0
-    for index in range(140):
+    for index in range(70):
         actions = rng.integers(0, 4, 4)
         whole = together("step", actions)
         assert whole[1].dtype == np.float64
@@ -261,7 +261,7 @@ def test_games_are_independent_of_the_split(mode: AutoresetMode) -> None:
             [split[0]("step", actions[:1]), split[1]("step", actions[1:])],
             single("step", actions),
         )
-        if index == 100:
+        if index == 50:
             mask = np.array([False, True, False, True])
             again = [None, 5, None, None]
             whole = together("reset", again, None, mask)
