@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -217,7 +218,7 @@ def test_threads_are_few_and_end_with_the_session(gated: Any) -> None:
     ours("reset", None)
     assert not threads() - before
     ours("send", np.arange(40), np.full(40, 9))
-    assert 1 <= len(threads() - before) <= 4
+    assert 1 <= len(threads() - before) <= max(4, os.cpu_count() or 1)
     gated.gate.set()
     assert len(ours("recv", 40, None)[0]) == 40
     ours.close()
