@@ -166,6 +166,8 @@ class VectorBase(AsyncVectorEnv[Any, Any]):
         for outcome in outcomes:
             if isinstance(outcome, errors.OpenEnvGymError) or outcome is None:
                 return recover(outcomes)
+        if self._recovery.something_waits:
+            return recover(outcomes)
         return [outcome.value for outcome in outcomes]  # type: ignore[union-attr]
 
     def _keep(self, observations: Sequence[Any]) -> Any:

@@ -119,11 +119,16 @@ class Recovery:
         return values
 
     def give_up(self, outcomes: Sequence[Outcome | None]) -> list[Any]:
-        """Raise what went wrong with a call. Fresh servers are there for the next step."""
+        """Raise what went wrong with a call, if anything. Fresh servers wait for the next step."""
         if self.restarts:
             self._replace_lost(outcomes, reset=True)
         raise_failures(self._fleet, outcomes)
-        raise AssertionError("nothing went wrong")
+        return [outcome.value for outcome in outcomes]  # type: ignore[union-attr]  # none failed
+
+    @property
+    def something_waits(self) -> bool:
+        """Some sub-environments have something to say that does not come from their server."""
+        return self.restarts and any(member.waits_here for member in self._fleet.members)
 
     def replace(self, index: int, why: errors.OpenEnvGymError) -> None:
         """Let a fresh server begin new episodes; all its sub-environments wait here from then on.

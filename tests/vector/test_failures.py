@@ -1,0 +1,245 @@
+"""Servers that die, and connections that are cut."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from openenv_gym import errors
+from tests.support.cutting import CuttingAddress
+from tests.vector.worlds import CountEnv, Fleet, WorldEnv, same, still
+
+
+def test_a_loss_is_an_error_that_names_its_sub_environments(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(CountEnv, 6, 3)
+    env = made.env
+    env.reset(seed=0)
+    made.kill(1)
+    with pytest.raises(errors.ServerDiedError, match="Sub-environments 2, 3 are lost") as caught:
+        env.step([0] * 6)
+    assert caught.value.data["indices"] == [2, 3]
+    with pytest.raises(errors.SessionClosedError, match="Sub-environments 2, 3 are lost"):
+        env.step([0] * 6)
+    with pytest.raises(errors.SessionClosedError):
+        env.reset()
+    env.close()
+
+
+def lost(infos: dict[str, Any]) -> list[int]:
+    if "server_restarted" not in infos:
+        return []
+    flags, mask = infos["server_restarted"], infos["_server_restarted"]
+    assert flags.dtype == np.int64 and mask.dtype == np.bool_
+    assert (flags == mask).all()
+    return np.flatnonzero(mask).tolist()
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_restart_with_next_step(fleet: Callable[..., Fleet], num_servers: int) -> None:
+    made = fleet(CountEnv, 4, num_servers, on_failure="restart")
+    env = made.env
+    env.reset(seed=0)
+    before = env.step([0] * 4)[0].copy()
+    made.kill(num_servers - 1)
+    gone = list(range(0 if num_servers == 1 else 2, 4))
+    kept = [index for index in range(4) if index not in gone]
+    observations, rewards, terminations, truncations, infos = env.step([0] * 4)
+    assert lost(infos) == gone
+    assert not terminations.any()
+    assert np.flatnonzero(truncations).tolist() == gone
+    assert rewards[gone].tolist() == [0] * len(gone)
+    assert (observations[gone] == before[gone]).all()
+    assert rewards[kept].tolist() == [2] * len(kept)
+    observations, rewards, terminations, truncations, infos = env.step([0] * 4)
+    assert not terminations.any() and not truncations.any() and lost(infos) == []
+    assert observations[gone, 0].tolist() == rewards[gone].tolist() == [0] * len(gone)
+    assert rewards[kept].tolist() == [3] * len(kept)
+    observations, rewards, *_ = env.step([0] * 4)
+    assert rewards[gone].tolist() == [1] * len(gone)
+    assert rewards[kept].tolist() == [4] * len(kept)
+
+
+def test_restart_with_same_step(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(WorldEnv, 4, 2, on_failure="restart", autoreset_mode="SameStep")
+    env = made.env
+    env.reset(seed=0)
+    before = env.step(still(env))[0]
+    env.set_attr("gravity", [1.0, 2.0, 3.0, 4.0])
+    made.kill(1)
+    observations, rewards, _, truncations, infos = env.step(still(env))
+    assert lost(infos) == [2, 3]
+    assert truncations.tolist()[2:] == [True, True] and rewards[2:].tolist() == [0, 0]
+    assert infos["_final_obs"].tolist()[2:] == [True, True]
+    for index in (2, 3):
+        final = infos["final_obs"][index]
+        assert final["box"].tolist() == before["box"][index].tolist()
+        assert final["pair"][1] == before["pair"][1][index]
+        assert final in env.single_observation_space
+    assert observations["box"][2:, 0].tolist() == [0, 0]
+    assert infos["_start"].tolist()[2:] == [True, True]
+    assert env.get_attr("gravity") == (1.0, 2.0, 3.0, 4.0)  # set again on the fresh server
+    assert env.step(still(env))[4]["count"].tolist()[2:] == [1, 1]
+
+
+def test_restart_with_autoreset_disabled(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(CountEnv, 4, 2, on_failure="restart", autoreset_mode="Disabled")
+    env = made.env
+    env.reset(seed=0)
+    env.step([0] * 4)
+    made.kill(0)
+    observations, _, _, truncations, infos = env.step([0] * 4)
+    assert lost(infos) == [0, 1] and truncations.tolist() == [True, True, False, False]
+    assert observations[:, 0].tolist() == [1, 1, 2, 2]
+    observations, infos = env.reset(options={"reset_mask": truncations})
+    assert observations[:, 0].tolist() == [0, 0, 2, 2]
+    assert env.step([0] * 4)[1].tolist() == [1, 1, 3, 3]
+
+
+def test_restart_during_a_reset(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(CountEnv, 4, 2, on_failure="restart", autoreset_mode="Disabled")
+    env = made.env
+    made.kill(0)
+    observations, infos = env.reset(seed=5)
+    assert lost(infos) == [0, 1]
+    twin = fleet(CountEnv, 4, 2).env
+    same(observations, twin.reset(seed=5)[0])
+    env.step([0] * 4)
+    made.kill(1)
+    observations, infos = env.reset(
+        seed=5, options={"reset_mask": np.array([True, False, True, False])}
+    )
+    assert lost(infos) == [2]
+    assert observations[:, 0].tolist() == [0, 1, 0, 1]
+    _, rewards, _, truncations, infos = env.step([0] * 4)
+    assert truncations.tolist() == [False, False, False, True] and lost(infos) == [3]
+    assert rewards.tolist()[:2] == [1, 2]
+
+
+def test_restart_during_a_call(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(CountEnv, 2, 2, on_failure="restart")
+    env = made.env
+    env.reset(seed=0)
+    made.kill(1)
+    with pytest.raises(errors.ConnectionLostError, match="Sub-environments 1 are lost"):
+        env.get_attr("count")
+    assert env.get_attr("count") == (0, 0)
+    _, rewards, _, truncations, infos = env.step([0, 0])
+    assert lost(infos) == [1] and truncations.tolist() == [False, True]
+    assert rewards.tolist() == [1, 0]
+
+
+def test_restart_during_partial_steps(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(CountEnv, 4, 2, on_failure="restart", releases_gil=True)
+    env = made.env
+    env.reset(seed=0)
+    env.send([0, 0, 300], [0, 1, 2])
+    made.kill(1)
+    batch = env.recv(min_envs=3)
+    rewards = dict(zip(batch.env_ids.tolist(), batch.rewards.tolist(), strict=True))
+    truncated = dict(zip(batch.env_ids.tolist(), batch.truncations.tolist(), strict=True))
+    assert rewards == {0: 1, 1: 1, 2: 0}
+    assert truncated == {0: False, 1: False, 2: True}
+    assert [batch.env_ids[place] for place in lost(batch.infos)] == [2]
+    # 3 was idle: it tells when it is sent the next time; 2 begins its new episode.
+    env.send([0, 0, 0, 0])
+    batch = env.recv(min_envs=4)
+    told = {
+        index: (batch.rewards[place], bool(batch.truncations[place]))
+        for place, index in enumerate(batch.env_ids.tolist())
+    }
+    assert told == {0: (2, False), 1: (2, False), 2: (0, False), 3: (0, True)}
+    assert [batch.env_ids[place] for place in lost(batch.infos)] == [3]
+    # In step again, while one of the server's two still has something to say.
+    _, rewards_, _, truncations, infos = env.step([0] * 4)
+    assert truncations.tolist() == [False] * 4 and lost(infos) == []
+    assert rewards_.tolist() == [3, 3, 1, 0]
+    assert env.step([0] * 4)[1].tolist() == [4, 4, 2, 1]
+
+
+def test_a_loss_during_partial_steps(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(CountEnv, 4, 2, releases_gil=True)
+    env = made.env
+    env.reset(seed=0)
+    env.send([0, 0, 300, 300])
+    made.kill(1)
+    with pytest.raises(errors.ConnectionLostError, match="Sub-environments 2, 3 are lost"):
+        env.recv(min_envs=4)
+    assert sorted(env.recv(min_envs=2).env_ids.tolist()) == [0, 1]
+
+
+def test_no_other_server_can_be_had(fleet: Callable[..., Fleet]) -> None:
+    made = fleet(CountEnv, 2, 2, on_failure="restart")
+    env = made.env
+    env.reset(seed=0)
+    reopen = env._fleet.members[0]._reopen
+
+    def refuse() -> Any:
+        raise errors.ServerStartError("no room")
+
+    env._fleet.members[0]._reopen = refuse
+    made.kill(0)
+    with pytest.raises(errors.ServerDiedError, match="Sub-environments 0 are lost") as caught:
+        env.step([0, 0])
+    assert "no room" in str(caught.value.__cause__)
+    env._fleet.members[0]._reopen = reopen
+    _, _, _, truncations, infos = env.step([0, 0])
+    assert lost(infos) == [0] and truncations.tolist() == [True, False]
+
+
+def test_what_on_failure_may_be(fleet: Callable[..., Fleet]) -> None:
+    with pytest.raises(errors.InvalidOptionError, match="'raise', 'restart'"):
+        fleet(CountEnv, 2, 2, on_failure="ignore")
+
+
+def test_a_killed_process(fleet: Callable[..., Fleet]) -> None:
+    env = gymnasium.make_vec(
+        "openenv/CartPole-v1", num_envs=4, num_servers=2, provider="process", on_failure="restart"
+    )
+    env.reset(seed=0)
+    env.step(np.zeros(4, int))
+    process = env._fleet.members[1]._release.__self__  # type: ignore[attr-defined]
+    os.kill(process.pid, signal.SIGKILL)
+    _, rewards, _, truncations, infos = env.step(np.zeros(4, int))
+    assert lost(infos) == [2, 3] and truncations.tolist() == [False, False, True, True]
+    assert rewards.tolist() == [1, 1, 0, 0]
+    env.step(np.zeros(4, int))
+    assert env.step(np.zeros(4, int))[1].tolist() == [1, 1, 1, 1]
+    env.close()
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_cuts_lose_nothing_and_double_nothing(fleet: Callable[..., Fleet], partial: bool) -> None:
+    networks: list[CuttingAddress] = []
+
+    def through(server: Any) -> CuttingAddress:
+        networks.append(CuttingAddress(server.address))
+        return networks[-1]
+
+    env = fleet(CountEnv, 6, 3, address=through).env
+    env.reset(seed=0)
+    for number in range(1, 60):
+        victim = networks[number % 3]
+        if number % 2:
+            victim.cut_down = (number * 17) % 200
+        else:
+            victim.cut_up = number % 50
+        if partial:
+            env.send([0] * 6)
+            batch = env.recv(min_envs=6)
+            assert sorted(batch.env_ids.tolist()) == list(range(6))
+            rewards = batch.rewards
+        else:
+            rewards = env.step([0] * 6)[1]
+        assert rewards.tolist() == [number] * 6
+    assert sum(network.cuts for network in networks) > 25
+    env.close()
+    time.sleep(0.05)
+    for network in networks:
+        network.close()

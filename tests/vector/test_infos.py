@@ -1,0 +1,105 @@
+"""Infos of servers put together are those that one `_add_info` over all of them makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import VectorEnv
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openenv_gym.vector import slices
+from openenv_gym.vector.infos import merge_infos, take_infos
+from tests.vector.worlds import same
+
+
+KINDS = {
+    "int": st.integers(-(2**40), 2**40),
+    "float": st.floats(allow_nan=False),
+    "bool": st.booleans(),
+    "npint": st.integers(0, 200).map(np.uint8),
+    "array": st.lists(st.integers(0, 9), min_size=2, max_size=2).map(
+        lambda items: np.array(items, np.float32)
+    ),
+    "text": st.sampled_from(["a", "b", None]),
+    "final_obs": st.integers(0, 9).map(lambda number: np.full((2, 2), number)),
+    "deep": st.fixed_dictionaries(
+        {},
+        optional={
+            "x": st.integers(0, 5),
+            "y": st.sampled_from([None, "z"]),
+            "deeper": st.fixed_dictionaries({}, optional={"w": st.floats(0, 1)}),
+        },
+    ),
+}
+INFOS = st.fixed_dictionaries({}, optional=KINDS)
+
+
+def batched(infos: list[dict[str, Any]]) -> dict[str, Any]:
+    env: VectorEnv[Any, Any, Any] = VectorEnv()
+    env.num_envs = len(infos)
+    merged: dict[str, Any] = {}
+    for index, info in enumerate(infos):
+        merged = env._add_info(merged, info, index)
+    return merged
+
+
+@given(st.lists(INFOS, min_size=1, max_size=7), st.integers(1, 4))
+def test_merging(infos: list[dict[str, Any]], num_servers: int) -> None:
+    parts = [
+        (slice(first, first + size), batched(infos[first : first + size]))
+        for first, size in slices(len(infos), min(num_servers, len(infos)))
+    ]
+    same(merge_infos(parts, len(infos)), batched(infos))
+
+
+@given(st.lists(INFOS, min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_merging_in_any_order(infos: list[dict[str, Any]], dice: Any) -> None:
+    order = list(range(len(infos)))
+    dice.shuffle(order)
+    middle = len(order) // 2
+    parts = [
+        (np.array(rows, np.int64), batched([infos[row] for row in rows]))
+        for rows in (sorted(order[:middle]), sorted(order[middle:]))
+        if rows
+    ]
+    ours, theirs = merge_infos(parts, len(infos)), batched(infos)
+    assert ours.keys() == theirs.keys()
+    for key in ours:
+        if key.startswith("_"):
+            same(ours[key], theirs[key])
+
+
+@given(st.lists(INFOS, min_size=1, max_size=6))
+def test_taking_some(infos: list[dict[str, Any]]) -> None:
+    rows = np.arange(0, len(infos), 2)
+    taken = take_infos(batched(infos), rows)
+    expected = batched([infos[row] for row in rows])
+    assert taken.keys() == expected.keys()
+    for key in expected:
+        if key.startswith("_"):
+            same(taken[key], expected[key])
+
+
+def test_the_first_that_has_a_key_decides_about_its_dtype() -> None:
+    infos: list[dict[str, Any]] = [{}, {"a": 1}, {"a": 2.7}, {"a": 3.2}]
+    parts = [(slice(0, 2), batched(infos[:2])), (slice(2, 4), batched(infos[2:]))]
+    same(merge_infos(parts, 4), batched(infos))
+
+
+def test_what_does_not_fit_is_refused_as_upstream_does() -> None:
+    infos: list[dict[str, Any]] = [{"a": np.zeros(2)}, {"a": np.zeros(3)}]
+    with pytest.raises(ValueError):
+        batched(infos)
+    with pytest.raises(ValueError):
+        merge_infos([(slice(0, 1), batched(infos[:1])), (slice(1, 2), batched(infos[1:]))], 2)
+
+
+def test_without_masks() -> None:
+    """Some vectorised implementations make none."""
+    merged = merge_infos(
+        [(slice(0, 2), {"a": np.array([1, 2])}), (slice(2, 3), {"a": np.array([3])})], 3
+    )
+    same(merged, {"a": np.array([1, 2, 3]), "_a": np.array([True, True, True])})

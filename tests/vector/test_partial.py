@@ -1,0 +1,188 @@
+"""`send` and `recv`: whichever sub-environments are ready first, across servers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
+
+from openenv_gym import errors
+from openenv_gym.vector import PartialBatch
+from tests.vector.worlds import CountEnv, Fleet, WorldEnv, same, still
+
+
+@pytest.mark.parametrize("num_servers", [1, 2, 4])
+@pytest.mark.parametrize("releases_gil", [True, False])
+def test_trajectories_are_those_of_lockstep(
+    fleet: Callable[..., Fleet], num_servers: int, releases_gil: bool
+) -> None:
+    dice = random.Random(num_servers)
+    count, steps = 6, 30
+    env = fleet(WorldEnv, count, num_servers, releases_gil=releases_gil).env
+    env.reset(seed=5)
+    found: list[list[Any]] = [[] for _ in range(count)]
+    idle = list(range(count))
+    while any(len(each) < steps for each in found):
+        chosen = [index for index in idle if dice.random() < 0.7] or idle[:1]
+        if chosen:
+            idle = [index for index in idle if index not in chosen]
+            dice.shuffle(chosen)
+            actions = still(env)
+            env.send({key: value[: len(chosen)] for key, value in actions.items()}, chosen)
+        under_way = count - len(idle)
+        batch = env.recv(min_envs=dice.randint(1, under_way))
+        assert isinstance(batch, PartialBatch)
+        for place, index in enumerate(batch.env_ids.tolist()):
+            infos = batch.infos
+            found[index].append(
+                (
+                    batch.observations["box"][place].tolist(),
+                    batch.observations["pair"][1][place],
+                    batch.rewards[place],
+                    batch.terminations[place],
+                    batch.truncations[place],
+                    infos["count"][place] if infos.get("_count", [0] * count)[place] else None,
+                )
+            )
+            idle.append(index)
+    twin = fleet(WorldEnv, count).env
+    twin.reset(seed=5)
+    for number in range(steps):
+        observations, rewards, terminations, truncations, infos = twin.step(still(twin))
+        for index in range(count):
+            has = infos.get("_count", [False] * count)[index]
+            assert found[index][number] == (
+                observations["box"][index].tolist(),
+                observations["pair"][1][index],
+                rewards[index],
+                terminations[index],
+                truncations[index],
+                infos["count"][index] if has else None,
+            )
+
+
+def test_the_fast_do_not_wait_for_the_slow(fleet: Callable[..., Fleet]) -> None:
+    env = fleet(CountEnv, 4, 2, releases_gil=True).env
+    env.reset(seed=0)
+    env.send([0, 0, 600, 0])
+    begin_s = time.monotonic()
+    seen: list[int] = []
+    while len(seen) < 30:
+        batch = env.recv()
+        assert 2 not in batch.env_ids
+        seen += batch.env_ids.tolist()
+        env.send(np.zeros(len(batch.env_ids), int), batch.env_ids)
+    assert time.monotonic() - begin_s < 0.5
+    batch = env.recv(min_envs=4)
+    assert sorted(batch.env_ids.tolist()) == [0, 1, 2, 3]
+    assert batch.rewards[batch.env_ids.tolist().index(2)] == 1
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_a_time_limit_loses_nothing(fleet: Callable[..., Fleet], num_servers: int) -> None:
+    env = fleet(CountEnv, 2, num_servers, releases_gil=True).env
+    env.reset(seed=0)
+    env.send([0, 400])
+    begin_s = time.monotonic()
+    with pytest.raises(multiprocessing.TimeoutError, match=r"`recv` has timed out after 0\.1"):
+        env.recv(min_envs=2, timeout=0.1)
+    assert 0.09 < time.monotonic() - begin_s < 0.3
+    batch = env.recv(min_envs=1, timeout=0.2)
+    assert batch.env_ids.tolist() == [0] and batch.rewards.tolist() == [1]
+    with pytest.raises(multiprocessing.TimeoutError):
+        env.recv(timeout=0)
+    env.send([0], [0])
+    batch = env.recv(min_envs=2)
+    assert batch.env_ids.tolist() == [0, 1] and batch.rewards.tolist() == [2, 1]
+    assert batch.observations[:, 0].tolist() == [2, 1]
+
+
+def test_calls_out_of_order(fleet: Callable[..., Fleet]) -> None:
+    env = fleet(CountEnv, 4, 2).env
+    env.reset(seed=0)
+    with pytest.raises(NoAsyncCallError, match="`recv` without any prior call to `send`"):
+        env.recv()
+    env.send([0, 0], [3, 1])
+    with pytest.raises(AlreadyPendingCallError, match="sub-environments 1 while waiting") as caught:
+        env.send([0, 0], [0, 1])
+    assert caught.value.name == "send"
+    for name, call in {
+        "step_async": lambda: env.step([0] * 4),
+        "reset_async": env.reset,
+        "call_async": lambda: env.call("count"),
+        "set_attr": lambda: env.set_attr("count", 1),
+    }.items():
+        with pytest.raises(AlreadyPendingCallError, match=f"`{name}` while.*call to `send`"):
+            call()
+    for wrong in (0, 3, True, 1.0, -1):
+        with pytest.raises(errors.InvalidOptionError, match="from 1 to 2"):
+            env.recv(min_envs=wrong)  # type: ignore[arg-type]
+    assert sorted(env.recv(min_envs=2).env_ids.tolist()) == [1, 3]
+    for wrong in ([], [4], [-1], [0, 0], [0.5], "01", [[0]]):
+        with pytest.raises(errors.InvalidOptionError, match="env_ids"):
+            env.send([0], wrong)
+    with pytest.raises(errors.InvalidActionError, match=r"shape \(2,\), got shape \(3,\)"):
+        env.send([0, 0, 0], [0, 1])
+    assert env.step([0] * 4)[1].tolist() == [1, 2, 1, 2]
+
+
+def test_many_sends_before_a_recv(fleet: Callable[..., Fleet]) -> None:
+    env = fleet(CountEnv, 200, 2).env
+    env.reset(seed=0)
+    for index in range(200):
+        env.send([0], np.array([index]))
+    assert sorted(env.recv(min_envs=200).env_ids.tolist()) == list(range(200))
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_an_exception_takes_only_its_own(fleet: Callable[..., Fleet], num_servers: int) -> None:
+    env = fleet(CountEnv, 4, num_servers).env
+    env.reset(seed=0)
+    env.send([0, -1, 0, 0])
+    with pytest.raises(ValueError, match="below zero") as caught:
+        for _ in range(4):
+            env.recv(min_envs=1)
+    assert caught.value.data["indices"] == [1]  # type: ignore[attr-defined]
+    while env._partial.in_flight:
+        env.recv()
+    assert env.step([0] * 4)[1].tolist() == [2, 1, 2, 2]
+
+
+def test_ctrl_c_in_recv_loses_nothing(fleet: Callable[..., Fleet]) -> None:
+    env = fleet(CountEnv, 2, 2, releases_gil=True).env
+    env.reset(seed=0)
+    env.send([300, 300])
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            env.recv(min_envs=2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    batch = env.recv(min_envs=2)
+    assert sorted(batch.env_ids.tolist()) == [0, 1] and batch.rewards.tolist() == [1, 1]
+
+
+def test_a_single_server_hands_out_what_arrives(fleet: Callable[..., Fleet]) -> None:
+    env = fleet(WorldEnv, 3, 1).env
+    env.reset(seed=1)
+    twin = fleet(WorldEnv, 3, 1).env
+    twin.reset(seed=1)
+    env.send(still(env))
+    batch = env.recv(min_envs=3)
+    order = batch.env_ids
+    assert sorted(order.tolist()) == [0, 1, 2]
+    observations, rewards, terminations, truncations, infos = twin.step(still(twin))
+    same(batch.observations["box"], observations["box"][order])
+    same(batch.rewards, rewards[order])
+    same(batch.terminations, terminations[order])
+    same(batch.truncations, truncations[order])
+    same(batch.infos["count"], infos["count"][order])
