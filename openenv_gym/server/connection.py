@@ -8,7 +8,6 @@ import math
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
@@ -35,6 +34,7 @@ from openenv_gym.protocol.messages import (
     read_client_message,
 )
 from openenv_gym.server.http import MAX_HEAD_BYTES, Router
+from openenv_gym.server.outbox import Outbox
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.session import Session
@@ -48,7 +48,8 @@ _log = logging.getLogger(__name__)
 Work = Callable[[], None]
 
 _MAX_HELLO_BYTES = 1 << 20
-_CONGESTED_BYTES = 1 << 20  # with more than this unsent, nothing is read and no request begins
+# What does not fit waits for another turn, copied; the system takes as much of this as it allows.
+_SEND_BUFFER_BYTES = 8 << 20
 _NO_PROGRESS_S = 60.0  # a client that takes nothing for so long is dropped; it may resume
 
 
@@ -99,6 +100,8 @@ class Connection:
         first_bytes: Callable[[], None] | None = None,
     ) -> None:
         sock.setblocking(False)
+        if sock.family == socket.AF_UNIX:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         self.state = ConnectionState.HTTP
         self.peer = peer
         self.deadline_s = time.monotonic() + server.limits.handshake_timeout_s
@@ -117,9 +120,7 @@ class Connection:
         self._session: Session | None = None
         self._reading = threading.Lock()
         self._writing = threading.Lock()
-        self._outbox: deque[memoryview] = deque()
-        self._outbox_bytes = 0
-        self._progress_s = 0.0
+        self._outbox = Outbox(sock)
 
     # -- events -------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Connection:
 
     def expire(self, now_s: float) -> None:
         """Close a connection whose handshake, or whose last bytes, take too long."""
-        if self._outbox and now_s > self._progress_s + _NO_PROGRESS_S:
+        if self._outbox and now_s > self._outbox.progress_s + _NO_PROGRESS_S:
             _log.info("%s: dropped, it takes nothing", self.peer)
             self._drop()
         waits = (ConnectionState.HTTP, ConnectionState.HELLO, ConnectionState.CLOSING)
@@ -303,45 +304,13 @@ class Connection:
         with self._writing:
             if self.state is ConnectionState.CLOSED:
                 return
-            if not self._outbox:
-                try:
-                    sent = self._socket.sendmsg(parts)
-                except BlockingIOError:
-                    sent = 0
-                except OSError:
-                    return
-                parts = _rest(parts, sent)
-                if not parts:
-                    return
-            # What could not leave at once is copied: it may point into arrays that will change.
-            if not self._outbox:
-                self._progress_s = time.monotonic()
-            for part in parts:
-                self._outbox.append(memoryview(bytes(part)))
-                self._outbox_bytes += len(part)
-            self._server.pool.arm(self._fd, read=not self.congested, write=True)
+            if self._outbox.send(parts):
+                self._server.pool.arm(self._fd, read=not self.congested, write=True)
 
     def _flush(self) -> None:
         with self._writing:
             was_congested = self.congested
-            while self._outbox:
-                try:
-                    sent = self._socket.sendmsg(list(self._outbox)[:64])
-                except BlockingIOError:
-                    break
-                except OSError:
-                    self._outbox.clear()
-                    self._outbox_bytes = 0
-                    break
-                self._outbox_bytes -= sent
-                self._progress_s = time.monotonic()
-                while sent:
-                    first = self._outbox[0]
-                    if sent < len(first):
-                        self._outbox[0] = first[sent:]
-                        break
-                    sent -= len(first)
-                    self._outbox.popleft()
+            self._outbox.flush()
             closing = self.state is ConnectionState.CLOSING and not self._outbox
             session = self._session if was_congested and not self.congested else None
         if closing:
@@ -354,7 +323,7 @@ class Connection:
     @property
     def congested(self) -> bool:
         """So much waits to be sent that no more should be produced."""
-        return self._outbox_bytes > _CONGESTED_BYTES
+        return self._outbox.congested
 
     def _arm(self) -> None:
         with self._writing:
@@ -394,7 +363,6 @@ class Connection:
                 return
             self.state = ConnectionState.CLOSED
             self._outbox.clear()
-            self._outbox_bytes = 0
             self._server.pool.remove(self._fd)
             self._socket.close()
         session, self._session = self._session, None
@@ -402,13 +370,3 @@ class Connection:
             session.detach(self)
         self._server.sessions.left(self)
         self._server.forget(self)
-
-
-def _rest(parts: list[bytes | memoryview], sent: int) -> list[bytes | memoryview]:
-    """Return what is left of some buffers after this many bytes."""
-    for index, part in enumerate(parts):
-        size = len(part)
-        if sent < size:
-            return [memoryview(part)[sent:], *parts[index + 1 :]]
-        sent -= size
-    return []

@@ -94,7 +94,7 @@ def test_replies_that_nobody_reads_stop_the_work(site: Site) -> None:
     time.sleep(0.5)
     assert total < 20  # 10 MB; the rest waits for room
     (connection,) = [c for c in server._connections if c._session is not None]
-    assert connection._outbox_bytes < 2_000_000
+    assert connection._outbox.size_bytes < 2_000_000
     replies = [client.receive() for _ in range(58)]
     assert [reply[1] for reply in replies] == list(range(2, 60))
     assert total == 58
@@ -109,7 +109,7 @@ def test_pings_that_nobody_reads_stop_being_answered(site: Site) -> None:
         for _ in range(60):
             client.transport._socket.sendall(ping * 1000)
     (connection,) = [c for c in server._connections if c._session is not None]
-    assert connection._outbox_bytes < 2_000_000
+    assert connection._outbox.size_bytes < 2_000_000
 
 
 def test_before_hello_little_is_taken(site: Site) -> None:
