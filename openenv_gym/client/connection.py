@@ -333,7 +333,9 @@ class Connection(Link):
     def forget(self) -> None:
         """Drop the session without a word, and what may be under way; safe to call twice."""
         self._session.close()
-        if self._lock.acquire(timeout=_BUSY_S):
+        if not self._session.owned:  # before the lock, see `call`
+            self._drop()
+        elif self._lock.acquire(timeout=_BUSY_S):
             try:
                 self._drop()
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import numbers
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -107,9 +108,9 @@ def make_vector_env(
             f"engine={engine!r:.60}: expected one of {', '.join(map(repr, _ENGINES))}.",
             field="engine",
         )
-    _positive("num_envs", num_envs)
+    num_envs = _positive("num_envs", num_envs)
     if num_servers is not None:
-        _positive("num_servers", num_servers)
+        num_servers = _positive("num_servers", num_servers)
     from openenv_gym.vector.arguments import (
         check_observation_mode,
         read_autoreset_mode,
@@ -294,8 +295,9 @@ def _stop_all(running: dict[int, RunningServer]) -> None:
         server.stop()
 
 
-def _positive(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
         raise errors.InvalidOptionError(
             f"{name}={value!r:.60}: expected an integer of at least 1.", field=name
         )
+    return int(value)

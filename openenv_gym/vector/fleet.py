@@ -29,11 +29,17 @@ class Fleet:
     Args:
         members: The members, in the order of their sub-environments.
         tracebacks: Where sub-environments of this process leave theirs.
+
+    Attributes:
+        members: The members.
+        tracebacks: As above.
+        replaceable: A member that is gone may be replaced; otherwise no other moves without it.
     """
 
     def __init__(self, members: Sequence[Member], tracebacks: dict[int, str] | None = None) -> None:
         self.tracebacks = {} if tracebacks is None else tracebacks
         self.members = list(members)
+        self.replaceable = False
         self._pending: list[Pending | errors.OpenEnvGymError | None] = []
         self._patience = Patience(_LOOK_S)
 
@@ -48,6 +54,8 @@ class Fleet:
         Raises:
             OpenEnvGymError: It cannot be sent; then no member moves.
         """
+        if not self.replaceable:
+            self._check_all_open(op)
         pending: list[Pending | errors.OpenEnvGymError | None] = []
         try:
             for member, each in zip(self.members, args, strict=True):
@@ -60,6 +68,14 @@ class Fleet:
             self.abandon()
             raise
         self._pending = pending
+
+    def _check_all_open(self, op: str) -> None:
+        for member in self.members:
+            if member.connection.closed:
+                try:
+                    member.connection.begin(op, [])
+                except LOSSES as error:
+                    raise member.name_loss(error) from None
 
     def wait(self, timeout_s: float | None) -> list[Outcome | None] | None:
         """Wait for all answers; None where one is late, and all are dropped when they come.

@@ -53,7 +53,7 @@ class Recovery:
                 f"on_failure={on_failure!r:.60}: expected one of {', '.join(map(repr, _MODES))}.",
                 field="on_failure",
             )
-        self.restarts = on_failure == "restart"
+        self.restarts = fleet.replaceable = on_failure == "restart"
         self._fleet = fleet
         self._mode = mode
         self._batches = batches

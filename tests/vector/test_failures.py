@@ -25,8 +25,10 @@ def test_a_loss_is_an_error_that_names_its_sub_environments(fleet: Callable[...,
     with pytest.raises(errors.ServerDiedError, match="Sub-environments 2, 3 are lost") as caught:
         env.step([0] * 6)
     assert caught.value.data["indices"] == [2, 3]
+    sent = [member.connection.frames_sent for member in env._fleet.members]
     with pytest.raises(errors.SessionClosedError, match="Sub-environments 2, 3 are lost"):
         env.step([0] * 6)
+    assert [member.connection.frames_sent for member in env._fleet.members] == sent
     with pytest.raises(errors.SessionClosedError):
         env.reset()
     env.close()
