@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import select
 import socket
 import ssl
 import time
@@ -24,6 +23,7 @@ from websockets.uri import parse_uri
 
 from openenv_gym import errors
 from openenv_gym.client.address import Address, Loss, not_lost
+from openenv_gym.client.sockets import IN, OUT, enlarge, poll_socket
 from openenv_gym.protocol.codec import decode_packet, encode_packet
 from openenv_gym.protocol.frames import (
     Message,
@@ -45,8 +45,6 @@ _LOOK_S = 0.001  # a reply that takes longer is not worth a processor
 _ASK_S = 1.0  # so often somebody who sleeps asks whether there is still something to wait for
 _SUBPROTOCOLS = re.compile(r"openenv-gym\.v\d+")
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_IN, _OUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
-_UNIX_BUFFER_BYTES = 4 << 20  # asked for; the kernel gives what it may
 
 
 def encode_message(message: list[Any]) -> Frame:
@@ -94,7 +92,7 @@ class Transport:
         try:
             # Limits are ours: those of the kernel begin anew after each signal.
             self._socket.setblocking(False)
-            _enlarge(self._socket)
+            enlarge(self._socket)
             self._handshake(headers, end_s)
         except BaseException:
             self._socket.close()
@@ -279,10 +277,10 @@ class Transport:
     def _sleep(self, to_send: bool, end_s: float) -> None:
         """Sleep until the socket takes or has bytes; signals do not prolong it."""
         left_s = end_s - time.monotonic()
-        events = _OUT if to_send else _IN
+        events = OUT if to_send else IN
         if self._unsent:  # the server may answer only when it has all, or read only when we do
-            events = _IN | _OUT
-        while not _poll(self._socket, events, max(min(left_s, _ASK_S), 0.0)):
+            events = IN | OUT
+        while not poll_socket(self._socket, events, max(min(left_s, _ASK_S), 0.0)):
             left_s = end_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError("no answer")
@@ -385,23 +383,3 @@ class Transport:
         return errors.NotAnOpenEnvServerError(
             f"{where} refused the WebSocket with status {response.status_code}: {body or reason}"
         )
-
-
-def _enlarge(sock: socket.socket) -> None:
-    """Let a Unix socket hold a large message: both sides then wake up less often.
-
-    TCP is left alone, whose buffers grow by themselves unless somebody sets them.
-    """
-    if hasattr(socket, "AF_UNIX") and sock.family == socket.AF_UNIX:
-        with contextlib.suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNIX_BUFFER_BYTES)
-
-
-def _poll(sock: socket.socket, events: int, timeout_s: float) -> bool:
-    if not hasattr(select, "poll"):  # Windows
-        reading, writing = ([sock] if events & mask else [] for mask in (_IN, _OUT))
-        return any(select.select(reading, writing, [], timeout_s))
-    poll = select.poll()
-    poll.register(sock, events)
-    return bool(poll.poll(timeout_s * 1000))

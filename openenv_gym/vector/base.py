@@ -135,10 +135,6 @@ class VectorBase(AsyncVectorEnv[Any, Any]):
                 spec.kwargs["autoreset_mode"] = mode.value  # JSON knows no enumerations
         self._spec = spec
 
-    def _begin_call(self, op: str, args: list[Any]) -> None:
-        self._fleet.begin(op, [args] * len(self._fleet.members))
-        self._state = AsyncState.WAITING_CALL
-
     def _wait(
         self,
         state: AsyncState,
@@ -169,6 +165,12 @@ class VectorBase(AsyncVectorEnv[Any, Any]):
         if self._recovery.something_waits:
             return recover(outcomes)
         return [outcome.value for outcome in outcomes]  # type: ignore[union-attr]
+
+    def _after(self, error: BaseException) -> None:
+        """After Ctrl-C between the two halves of a call nothing is pending."""
+        if not isinstance(error, Exception):
+            self._fleet.abandon()
+            self._state = AsyncState.DEFAULT
 
     def _keep(self, observations: Sequence[Any]) -> Any:
         """Return the observations of all members as one batch, in the right memory."""

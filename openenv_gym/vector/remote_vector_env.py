@@ -13,24 +13,20 @@ from gymnasium.vector.async_vector_env import AsyncState
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
-from openenv_gym.protocol.generators import make_generator
 from openenv_gym.vector.arguments import (
     check_observation_mode,
     read_autoreset_mode,
     read_options,
     read_seeds,
-    read_values,
     wire_observation_mode,
 )
-from openenv_gym.vector.base import VectorBase
+from openenv_gym.vector.calls import VectorCalls
 from openenv_gym.vector.local import serve_here
 from openenv_gym.vector.member import Member
 from openenv_gym.vector.partial import PartialBatch
 
 
 __all__ = ["RemoteVectorEnv"]
-
-_FORBIDDEN_CALLS = frozenset({"reset", "step", "close", "_setattr", "_check_spaces"})
 
 Step = tuple[
     Any,
@@ -41,7 +37,7 @@ Step = tuple[
 ]
 
 
-class RemoteVectorEnv(VectorBase):
+class RemoteVectorEnv(VectorCalls):
     """Sub-environments on servers, each server with a slice of them.
 
     ``gymnasium.make_vec("openenv/CartPole-v1", num_envs=8)`` makes one. Made from `env_fns`, they
@@ -154,6 +150,25 @@ class RemoteVectorEnv(VectorBase):
 
     # -- reset --------------------------------------------------------------------------------
 
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all sub-environments, or those that ``options["reset_mask"]`` chooses.
+
+        Args:
+            seed: See `reset_async`.
+            options: See `reset_async`.
+
+        Returns:
+            Observations and infos.
+        """
+        try:
+            self.reset_async(seed, options)
+            return self.reset_wait()
+        except BaseException as error:
+            self._after(error)
+            raise
+
     def reset_async(self, seed: Any = None, options: dict[str, Any] | None = None) -> None:
         """Begin a reset; `reset_wait` brings its results.
 
@@ -204,6 +219,22 @@ class RemoteVectorEnv(VectorBase):
         return self._keep(observations), self._merge(infos)
 
     # -- step ---------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> Step:
+        """Take a step in all sub-environments.
+
+        Args:
+            actions: See `step_async`.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos.
+        """
+        try:
+            self.step_async(actions)
+            return self.step_wait()
+        except BaseException as error:
+            self._after(error)
+            raise
 
     def step_async(self, actions: Any) -> None:
         """Begin a step; `step_wait` brings its results.
@@ -297,76 +328,3 @@ class RemoteVectorEnv(VectorBase):
         self._assert_is_running()
         self._check_default("recv")
         return self._partial.recv(min_envs, timeout)
-
-    # -- calls and attributes -----------------------------------------------------------------
-
-    def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
-        """Begin to read an attribute, or to call a method, of every sub-environment.
-
-        Args:
-            name: Of the attribute or method.
-            *args: For the method.
-            **kwargs: For the method.
-
-        Raises:
-            ClosedEnvironmentError: It is closed.
-            AlreadyPendingCallError: Another call waits to be completed.
-            ValueError: There is a method of this class for that.
-        """
-        self._assert_is_running()
-        self._check_free("call_async")
-        if name in _FORBIDDEN_CALLS:
-            raise ValueError(
-                f"Trying to call function `{name}` with `call`, use `{name}` directly instead."
-            )
-        self._begin_call("call", [name, list(args), kwargs])
-        self._reads_generators = name == "np_random"
-
-    def call_wait(self, timeout: float | None = None) -> tuple[Any, ...]:
-        """Return the results of `call_async`, one for each sub-environment.
-
-        Args:
-            timeout: Seconds to wait at most.
-
-        Raises:
-            ClosedEnvironmentError: It is closed.
-            NoAsyncCallError: There was no `call_async`.
-            multiprocessing.TimeoutError: They did not come in time.
-            OpenEnvGymError: A sub-environment failed, or a server is gone.
-        """
-        parts = self._wait(AsyncState.WAITING_CALL, timeout, self._recovery.give_up)
-        values = tuple(value for part in parts for value in part)
-        if self._reads_generators:
-            return tuple(make_generator(value["state"]) for value in values)
-        return values
-
-    def render(self) -> tuple[Any, ...] | None:
-        """Return the frames of all sub-environments."""
-        self._assert_is_running()
-        self._check_free("call_async")
-        self._begin_call("render", [])
-        self._reads_generators = False
-        return self.call_wait()
-
-    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | object) -> None:
-        """Set an attribute of every sub-environment.
-
-        Args:
-            name: Of the attribute.
-            values: A list or tuple with a value for each; anything else is the value of all.
-
-        Raises:
-            ClosedEnvironmentError: It is closed.
-            AlreadyPendingCallError: Another call waits to be completed.
-            ValueError: There are not as many values as sub-environments.
-            EncodeError: A value cannot be sent.
-        """
-        self._assert_is_running()
-        values = read_values(values, self.num_envs)
-        self._check_free("set_attr")
-        encode_packet([values])  # what cannot be sent must not be noticed halfway
-        args = [[name, values[member.rows]] for member in self._fleet.members]
-        self._fleet.begin("set", args)
-        self._state = AsyncState.WAITING_CALL
-        self._wait(AsyncState.WAITING_CALL, None, self._recovery.give_up)
-        self._recovery.note_attribute(name, values)

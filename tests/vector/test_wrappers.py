@@ -89,15 +89,23 @@ def test_to_torch(pair: Callable[..., tuple[Any, Any]]) -> None:
     assert rewards.tolist() == [1, 1, 1]
 
 
-def test_video(pair: Callable[..., tuple[Any, Any]], tmp_path: Any) -> None:
+def test_video(tmp_path: Any) -> None:
     pytest.importorskip("moviepy")
-    ours, _ = pair(render_mode="rgb_array")
+    # In processes: pygame does not draw in several threads at once.
+    ours = gymnasium.make_vec(
+        "openenv/CartPole-v1",
+        num_envs=2,
+        num_servers=2,
+        provider="process",
+        render_mode="rgb_array",
+    )
     env = wrappers.RecordVideo(
         ours, str(tmp_path / "videos"), step_trigger=lambda step: step == 0, video_length=4
     )
     env.reset(seed=1)
     for _ in range(6):
         env.step(env.action_space.sample())
+    env.close()
     assert list(tmp_path.glob("videos/*.mp4"))
 
 

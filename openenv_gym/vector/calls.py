@@ -1,0 +1,114 @@
+"""Methods and attributes of all sub-environments at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium.vector.async_vector_env import AsyncState
+
+from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.protocol.generators import make_generator
+from openenv_gym.vector.arguments import read_values
+from openenv_gym.vector.base import VectorBase
+
+
+__all__ = ["VectorCalls"]
+
+_FORBIDDEN_CALLS = frozenset({"reset", "step", "close", "_setattr", "_check_spaces"})
+
+
+class VectorCalls(VectorBase):
+    """The part of `RemoteVectorEnv` that reads, calls and sets what sub-environments have."""
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Read an attribute, or call a method, of every sub-environment.
+
+        Args:
+            name: Of the attribute or method.
+            *args: For the method.
+            **kwargs: For the method.
+
+        Returns:
+            What each of them has or returned.
+        """
+        try:
+            self.call_async(name, *args, **kwargs)
+            return self.call_wait()
+        except BaseException as error:
+            self._after(error)
+            raise
+
+    def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        """Begin to read an attribute, or to call a method, of every sub-environment.
+
+        Args:
+            name: Of the attribute or method.
+            *args: For the method.
+            **kwargs: For the method.
+
+        Raises:
+            ClosedEnvironmentError: It is closed.
+            AlreadyPendingCallError: Another call waits to be completed.
+            ValueError: There is a method of this class for that.
+        """
+        self._assert_is_running()
+        self._check_free("call_async")
+        if name in _FORBIDDEN_CALLS:
+            raise ValueError(
+                f"Trying to call function `{name}` with `call`, use `{name}` directly instead."
+            )
+        self._begin_call("call", [name, list(args), kwargs])
+        self._reads_generators = name == "np_random"
+
+    def call_wait(self, timeout: float | None = None) -> tuple[Any, ...]:
+        """Return the results of `call_async`, one for each sub-environment.
+
+        Args:
+            timeout: Seconds to wait at most.
+
+        Raises:
+            ClosedEnvironmentError: It is closed.
+            NoAsyncCallError: There was no `call_async`.
+            multiprocessing.TimeoutError: They did not come in time.
+            OpenEnvGymError: A sub-environment failed, or a server is gone.
+        """
+        parts = self._wait(AsyncState.WAITING_CALL, timeout, self._recovery.give_up)
+        values = tuple(value for part in parts for value in part)
+        if self._reads_generators:
+            return tuple(make_generator(value["state"]) for value in values)
+        return values
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return the frames of all sub-environments."""
+        self._assert_is_running()
+        self._check_free("call_async")
+        self._begin_call("render", [])
+        self._reads_generators = False
+        return self.call_wait()
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | object) -> None:
+        """Set an attribute of every sub-environment.
+
+        Args:
+            name: Of the attribute.
+            values: A list or tuple with a value for each; anything else is the value of all.
+
+        Raises:
+            ClosedEnvironmentError: It is closed.
+            AlreadyPendingCallError: Another call waits to be completed.
+            ValueError: There are not as many values as sub-environments.
+            EncodeError: A value cannot be sent.
+        """
+        self._assert_is_running()
+        values = read_values(values, self.num_envs)
+        self._check_free("set_attr")
+        encode_packet([values])  # what cannot be sent must not be noticed halfway
+        args = [[name, values[member.rows]] for member in self._fleet.members]
+        self._fleet.begin("set", args)
+        self._state = AsyncState.WAITING_CALL
+        self._wait(AsyncState.WAITING_CALL, None, self._recovery.give_up)
+        self._recovery.note_attribute(name, values)
+
+    def _begin_call(self, op: str, args: list[Any]) -> None:
+        self._fleet.begin(op, [args] * len(self._fleet.members))
+        self._state = AsyncState.WAITING_CALL
