@@ -194,7 +194,15 @@ def _pytest(python: str, arguments: Sequence[str]) -> int:
 
 
 def _lint_steps(python: str) -> dict[str, Callable[[], int]]:
-    scripts = ["benchmarks", "dev.py", "examples", "servers/base", "tests/testbed", "tests/upstream", "tools"]
+    scripts = [
+        "benchmarks",
+        "dev.py",
+        "examples",
+        "servers/base",
+        "tests/testbed",
+        "tests/upstream",
+        "tools",
+    ]
     return {
         "ruff check": lambda: run([python, "-m", "ruff", "check", "."]),
         "ruff format": lambda: run([python, "-m", "ruff", "format", "--check", "."]),

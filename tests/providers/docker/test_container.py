@@ -145,7 +145,8 @@ def test_an_unknown_way_to_reach_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("memory_bytes", -1), ("cpus", "two"), ("cpus", 1e-9), ("pids", 0), ("tmp_bytes", 1.5)]
+    ("name", "value"),
+    [("memory_bytes", -1), ("cpus", "two"), ("cpus", 1e-9), ("pids", 0), ("tmp_bytes", 1.5)],
 )
 def test_limits_that_are_none(name: str, value: Any) -> None:
     with pytest.raises(errors.InvalidOptionError, match=f"{name} is {value!r}, expected a finite"):

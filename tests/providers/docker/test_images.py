@@ -333,8 +333,8 @@ def test_the_command_builds_and_lists(docker: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert f"openenv-gym-atari:{__version__}" in done.stdout
     assert "GPL-2.0-only" in done.stdout
-    listed = command("images").stdout
-    assert f"openenv-gym-base:{__version__}" in listed
+    listed = command("images")
+    assert f"openenv-gym-base:{__version__}" in listed.stdout, listed.stderr
     failed = command("build", "absent_env")
     assert failed.returncode == 1
     assert failed.stderr.startswith("ImageNotFoundError: No environment package 'absent_env'")
