@@ -24,8 +24,8 @@ def _hosted(provider: str, env_id: str, steps: int, **kwargs: object) -> Contend
 ECHO = Benchmark(
     name="container-echo",
     title="a step of Echo in a hardened container",
-    ours=_hosted("docker", "openenv/Echo-v0", 5_000),
-    peers=(Peer(_hosted("process", "openenv/Echo-v0", 5_000), Limit(rate_at_least=0.95)),),
+    ours=_hosted("docker", "openenv/Echo-v0", 10_000),
+    peers=(Peer(_hosted("process", "openenv/Echo-v0", 10_000), Limit(rate_at_least=0.95)),),
 )
 
 ATARI = Benchmark(
