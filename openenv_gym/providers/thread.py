@@ -35,6 +35,8 @@ class ThreadServer:
 
     def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Return one end of a socket pair whose other end the server serves; see `Address`."""
+        if self._stopped:
+            raise errors.ServerUnreachableError(f"No server answers at {self}: it was stopped.")
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         except OSError as error:
