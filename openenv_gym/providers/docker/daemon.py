@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv_gym import errors
+from openenv_gym.providers.guardian import remove_mount
 
 
 __all__ = [
@@ -247,9 +248,12 @@ def owner() -> str:
 
 
 def sweep(client: Any) -> list[str]:
-    """Remove containers of owners on this machine that are gone; return their ids.
+    """Remove containers of owners on this machine that are gone, with what was made for them.
 
     A guardian does it at once; this is for what is left when it was killed as well.
+
+    Returns:
+        The ids of the containers.
     """
     removed = []
     found = client.api.containers(all=True, filters={"label": OWNER_LABEL}, quiet=False)
@@ -261,6 +265,8 @@ def sweep(client: Any) -> list[str]:
         with contextlib.suppress(Exception):
             client.api.remove_container(container["Id"], force=True, v=True)
             removed.append(str(container["Id"]))
+            for mount in container.get("Mounts", ()):
+                remove_mount(os.path.dirname(mount["Source"]))
     return removed
 
 

@@ -138,8 +138,11 @@ def test_a_server_ends_by_itself_where_its_guardian_was_killed_too(docker: Any, 
     assert eventually(lambda: all(each["State"] == "exited" for each in owner.find()), 20)
     from openenv_gym.providers.docker.daemon import sweep
 
+    mounts = [mount["Source"] for each in owner.find() for mount in each["Mounts"]]
+    assert len(mounts) == (reach == "socket")
     sweep(docker)  # as the next process does that uses the daemon
     assert owner.find() == []
+    assert not any(Path(mount).parent.exists() for mount in mounts)
 
 
 def test_interrupted_starts_leave_nothing(docker: Any) -> None:
