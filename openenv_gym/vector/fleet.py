@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +42,15 @@ class Fleet:
         self.members = list(members)
         self.replaceable = False
         self._pending: list[Pending | errors.OpenEnvGymError | None] = []
-        self._patience = Patience(_LOOK_S)
+        self._patience = self.patience()
+
+    def patience(self) -> Patience:
+        """Return what decides about looking before sleeping, for one kind of wait.
+
+        Where every processor has a server, looking takes one away from a server.
+        """
+        spare = (os.cpu_count() or 1) > len(self.members)
+        return Patience(_LOOK_S if spare else 0.0)
 
     @property
     def timeout_s(self) -> float:

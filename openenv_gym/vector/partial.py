@@ -13,7 +13,6 @@ from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 from openenv_gym import errors
 from openenv_gym.client import Pending, gather
 from openenv_gym.protocol.codec import encode_packet
-from openenv_gym.protocol.patience import Patience
 from openenv_gym.vector.arguments import ranges, read_env_ids
 from openenv_gym.vector.batches import Batches
 from openenv_gym.vector.fleet import Fleet, raise_failures
@@ -25,7 +24,6 @@ from openenv_gym.vector.recovery import Recovery
 
 __all__ = ["PartialBatch", "PartialSteps"]
 
-_LOOK_S = 0.001
 _SHORT_S, _SHARE = 0.005, 0.25  # see `_patience_of_server`
 _MOST_SENDS = 16  # a server takes 64 requests without having answered the first
 
@@ -80,7 +78,7 @@ class PartialSteps:
         self._receives: dict[int, Pending] = {}
         self._lost: dict[int, errors.OpenEnvGymError] = {}
         self._ready: list[tuple[npt.NDArray[np.int64], list[Any]]] = []
-        self._patience = Patience(_LOOK_S)
+        self._patience = fleet.patience()
 
     @property
     def in_flight(self) -> int:
