@@ -6,7 +6,7 @@ import multiprocessing
 import queue
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 from gymnasium import logger
@@ -30,7 +30,13 @@ from openenv_gym.vector.spaces import read_spaces
 __all__ = ["VectorBase"]
 
 
-class VectorBase(AsyncVectorEnv[Any, Any]):
+if TYPE_CHECKING:
+    _AsyncVectorEnv = AsyncVectorEnv[Any, Any]
+else:
+    _AsyncVectorEnv = AsyncVectorEnv  # it takes no parameters before Gymnasium 1.3
+
+
+class VectorBase(_AsyncVectorEnv):
     """An `AsyncVectorEnv` with servers in the place of worker processes; see `RemoteVectorEnv`."""
 
     def _set_up(

@@ -33,7 +33,7 @@ from openenv_gym.providers.docker.hardening import (
     ContainerLimits,
     container_options,
 )
-from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress
+from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress, close_stream
 from openenv_gym.providers.guardian import (
     SOCKET_NAME,
     guardian,
@@ -296,19 +296,14 @@ class DockerServer:
         if self._lifeline is not None:
             with contextlib.suppress(OSError):
                 self._lifeline_socket.shutdown(socket.SHUT_RDWR)
-            self._close_lifeline()
+            close_stream(self._lifeline)
 
     def after_fork(self) -> None:
         """In a forked child: do not keep the parent's server alive."""
         if self._inbound is not None:
             self._inbound.after_fork()
         if self._lifeline is not None:
-            self._close_lifeline()  # no shutdown, which would reach the parent's, too
-
-    def _close_lifeline(self) -> None:
-        for each in (self._lifeline, self._lifeline_socket):
-            with contextlib.suppress(OSError):
-                each.close()
+            close_stream(self._lifeline)  # no shutdown, which would reach the parent's, too
 
 
 class MountError(errors.ServerStartError):

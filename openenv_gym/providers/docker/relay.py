@@ -18,7 +18,7 @@ from openenv_gym import errors
 from openenv_gym.client import Loss, not_lost
 
 
-__all__ = ["SOCKET_PATH", "ExecAddress"]
+__all__ = ["SOCKET_PATH", "ExecAddress", "close_stream"]
 
 SOCKET_PATH = "/tmp/openenv.sock"
 """Where the server listens, inside the container."""
@@ -149,7 +149,7 @@ def _pump_down(near: socket.socket, raw: socket.socket, stream: Any) -> None:
     A frame is a byte that tells the stream, three zeros, the size as 4 bytes in network order, and
     the data (Docker Engine API, "Attach to a container", stream format).
     """
-    with contextlib.suppress(OSError), contextlib.closing(raw), contextlib.closing(stream):
+    with contextlib.suppress(OSError):
         while (head := _read_exactly(raw, 8)) is not None:
             kind, size = struct.unpack(">BxxxL", head)
             while size:
@@ -159,9 +159,21 @@ def _pump_down(near: socket.socket, raw: socket.socket, stream: Any) -> None:
                 size -= len(data)
                 if kind == _STDOUT:
                     near.sendall(data)
+    close_stream(stream)
     with contextlib.suppress(OSError):
         near.shutdown(socket.SHUT_RDWR)
     near.close()
+
+
+def close_stream(stream: Any) -> None:
+    """Close what docker-py gave out of an answer's connection, with the answer itself.
+
+    In this order: an answer that is collected after its file was closed complains.
+    """
+    for each in (getattr(stream, "_response", None), stream, getattr(stream, "_sock", None)):
+        if each is not None:
+            with contextlib.suppress(OSError, ValueError):
+                each.close()
 
 
 def _read_exactly(raw: socket.socket, size: int) -> bytes | None:
