@@ -224,10 +224,10 @@ def main() -> None:
     env = gymnasium.make("openenv/Atari-v0", game="pong", render_mode="rgb_array", **chosen)
     try:
         provider = options.provider or os.environ.get("OPENENV_PROVIDER") or "auto"
-        server = env.unwrapped.openenv.connection.address  # type: ignore[attr-defined]
+        server = env.unwrapped.openenv.connection.address  # type: ignore[attr-defined]  # of RemoteEnv
         print(f"The server is up after {time.perf_counter() - begin:.1f} s: {server}.")
         played = play(env, options.steps, options.seed)
-        timing = env.unwrapped.timing()  # type: ignore[attr-defined]
+        timing = env.unwrapped.timing()  # type: ignore[attr-defined]  # of RemoteEnv
         fps = float(env.metadata.get("render_fps", 30))
     finally:
         env.close()

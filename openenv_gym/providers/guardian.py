@@ -29,11 +29,13 @@ __all__ = [
     "MARKER",
     "SOCKET_NAME",
     "Guardian",
+    "birth_of",
     "guardian",
     "kill_marked",
     "make_mount",
     "mount_path",
     "remove_mount",
+    "socket_path",
 ]
 
 MARKER = "OPENENV_SERVER"  # variable by which all that a server started is found
@@ -277,11 +279,10 @@ def _dial(daemon: str) -> socket.socket:
     if daemon.startswith("tcp://"):
         host, _, port = daemon.removeprefix("tcp://").rstrip("/").rpartition(":")
         return socket.create_connection((host.strip("[]"), int(port)), 10)
-    path = daemon.removeprefix("unix:").removeprefix("//")
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.settimeout(10)
-        sock.connect(path if path.startswith("/") else f"/{path}")
+        sock.connect(socket_path(daemon))
     except BaseException:
         sock.close()
         raise
@@ -289,20 +290,31 @@ def _dial(daemon: str) -> socket.socket:
 
 
 def _birth(thing: str) -> str:
-    """Return what tells a process from a later one of the same number; "" where it is gone."""
-    kind, pid = thing.split(":")[:2]
-    if kind != "process":
-        return ""
+    kind, name = thing.split(":", 1)
+    return birth_of(int(name.partition(":")[0])) if kind == "process" else ""
+
+
+def birth_of(pid: int) -> str:
+    """Return what tells a process from a later one of the same number; "" where it is gone.
+
+    It is when the process began, in clock ticks since boot (proc(5), field 22 of ``stat``).
+    """
     try:
         with open(f"/proc/{pid}/stat") as stat:
             fields = stat.read().rpartition(")")[2].split()
     except OSError:
         try:  # no /proc on this system
-            os.kill(int(pid), 0)
+            os.kill(pid, 0)
         except OSError:
             return ""
         return "" if os.path.isdir("/proc/self") else "unknown"
     return "" if fields[0] == "Z" else fields[19]
+
+
+def socket_path(address: str) -> str:
+    """Return the path in the address of a daemon, ``unix:///path`` or ``unix:/path``."""
+    path = address.removeprefix("unix:").removeprefix("//")
+    return path if path.startswith("/") else f"/{path}"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ from openenv_gym.protocol.generators import generator_state, same_state, set_sta
 from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
+from openenv_gym.server.operations import find_operation, run_operation
 from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
 
@@ -133,24 +133,10 @@ class EnvironmentHost:
             ResetNeededError: `step` or `render` before `reset`.
             Exception: Whatever the environment raises.
         """
-        operation = self._operations.get(op)
-        if operation is None:
-            raise errors.ProtocolError(
-                f"Unknown operation {op!r:.40}, expected one of {', '.join(self._operations)}.",
-                field="op",
-            )
+        operation = find_operation(self._operations, op)
         if rng is not None:
             self._set_rng(rng)
-        begin_ns = time.perf_counter_ns()
-        try:
-            value = operation(*args)
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                raise errors.ProtocolError(
-                    f"Operation {op} does not take these {len(args)} arguments.", field="args"
-                ) from None
-            raise
-        return value, time.perf_counter_ns() - begin_ns
+        return run_operation(operation, op, args)
 
     def extras(self, op: str) -> dict[str, Any]:
         """Return what must go along with the reply to the operation that was just run."""

@@ -100,7 +100,7 @@ class AtariGames(VectorEnv[Any, Any, Any]):
     def reset(
         self,
         *,
-        seed: Sequence[int | None] | None = None,  # type: ignore[override]
+        seed: Sequence[int | None] | None = None,  # type: ignore[override]  # one for each
         options: dict[str, Any] | None = None,
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
         """Begin new games.

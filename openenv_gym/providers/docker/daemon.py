@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv_gym import errors
-from openenv_gym.providers.guardian import remove_mount
+from openenv_gym.providers.guardian import birth_of, remove_mount, socket_path
 
 
 __all__ = [
@@ -69,12 +69,7 @@ def _context_address() -> str | None:
 def may_answer() -> bool:
     """Tell whether it is worth asking for a daemon; cheap, and imports no client."""
     address = daemon_address()
-    return not address.startswith("unix:") or os.path.exists(_socket_path(address))
-
-
-def _socket_path(address: str) -> str:
-    path = address.removeprefix("unix:").removeprefix("//")
-    return path if path.startswith("/") else f"/{path}"
+    return not address.startswith("unix:") or os.path.exists(socket_path(address))
 
 
 def connect_daemon() -> Any:
@@ -110,7 +105,7 @@ def _connect(address: str) -> Any:
             # Asked in a plain way first: docker-py leaves a socket open when nobody answers.
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(_HELLO_S)
-                probe.connect(_socket_path(address))
+                probe.connect(socket_path(address))
         client = _make_client(docker, address, _HELLO_S)
         client.ping()
         client.api.timeout = _TIMEOUT_S
@@ -244,7 +239,7 @@ def owner() -> str:
     Its number and when it began; then the boot of the machine and the space in which the number
     counts, since only there can somebody else tell whether it still runs.
     """
-    return f"{os.getpid()}:{_birth(os.getpid())}:{_place()}"
+    return f"{os.getpid()}:{birth_of(os.getpid())}:{_place()}"
 
 
 def sweep(client: Any) -> list[str]:
@@ -260,7 +255,7 @@ def sweep(client: Any) -> list[str]:
     for container in found:
         pid, _, rest = str(container["Labels"].get(OWNER_LABEL, "")).partition(":")
         birth, _, place = rest.partition(":")
-        if place != _place() or not pid.isdigit() or _birth(int(pid)) == birth:
+        if place != _place() or not pid.isdigit() or birth_of(int(pid)) == birth:
             continue
         with contextlib.suppress(Exception):
             client.api.remove_container(container["Id"], force=True, v=True)
@@ -276,13 +271,3 @@ def _place() -> str:
         return f"{boot}:{os.readlink('/proc/self/ns/pid')}"
     except OSError:  # not Linux: one space, and the daemon has no other customers' processes
         return socket.gethostname()
-
-
-def _birth(pid: int) -> str:
-    """Return when a process began, in clock ticks since boot; "" where it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        # Without /proc nobody can tell whether a number was given to another process.
-        return "" if os.path.isdir("/proc/self") else "unknown"
-    return "" if fields[0] == "Z" else fields[19]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.generators import generator_state
 from openenv_gym.server.host import describe_env
+from openenv_gym.server.operations import find_operation, run_operation
 from openenv_gym.server.vector.engine import Engine, Mask, Seeds
 from openenv_gym.server.vector.options import VectorOptions
 from openenv_gym.spaces import space_to_data
@@ -115,23 +115,7 @@ class VectorHost:
             ResetNeededError: A sub-environment must be reset before.
             EnvironmentFailedError: A sub-environment raised; ``data["index"]`` says which.
         """
-        operation = self._operations.get(op)
-        if operation is None:
-            raise errors.ProtocolError(
-                f"Unknown operation {op!r:.40} of a vector session, expected one of "
-                f"{', '.join(self._operations)}.",
-                field="op",
-            )
-        begin_ns = time.perf_counter_ns()
-        try:
-            value = operation(*args)
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                raise errors.ProtocolError(
-                    f"Operation {op} does not take these {len(args)} arguments.", field="args"
-                ) from None
-            raise
-        return value, time.perf_counter_ns() - begin_ns
+        return run_operation(find_operation(self._operations, op), op, args)
 
     def extras(self, op: str) -> dict[str, Any]:
         """Return nothing: neither generators nor attributes are mirrored."""
