@@ -168,7 +168,14 @@ def test_gymnasiums_own_modes() -> None:
 
 
 def test_options_and_rendering() -> None:
-    env = make("openenv/CartPole-v1", num_envs=2, render_mode="rgb_array", sutton_barto_reward=True)
+    # In processes: pygame does not draw in several threads at once.
+    env = gymnasium.make_vec(
+        "openenv/CartPole-v1",
+        num_envs=2,
+        provider="process",
+        render_mode="rgb_array",
+        sutton_barto_reward=True,
+    )
     env.reset(seed=0)
     frames = env.render()
     assert frames is not None and frames[1].shape[-1] == 3
