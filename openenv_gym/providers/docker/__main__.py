@@ -110,14 +110,17 @@ def _package(name: str) -> str:
 
 def _present(client: Any) -> list[str]:
     """Return the names of all images that hold this library, whichever version."""
-    found = client.api.images(filters={"label": VERSION_LABEL})
+    # While another process builds, there are some without a name ("<none>:<none>").
+    found = client.api.images(filters={"label": VERSION_LABEL, "dangling": False})
     return sorted(tag for facts in found for tag in facts["RepoTags"] or ())
 
 
 def _show(client: Any, references: Iterable[str]) -> None:
     rows = [("image", "size", "licence", "")]
     for reference in references:
-        facts = inspect(client, reference) or {}
+        facts = inspect(client, reference)
+        if facts is None:  # removed since it was listed
+            continue
         labels = (facts.get("Config") or {}).get("Labels") or {}
         version = labels.get(VERSION_LABEL)
         package = str(labels.get(SOURCE_LABEL, "")).partition("@")[0]

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from openenv_gym import errors
@@ -43,13 +44,25 @@ def narrate(text: str) -> None:
 
 
 def inspect(client: Any, reference: str) -> dict[str, Any] | None:
-    """Return what the daemon knows of an image; None where it has none of this name."""
-    from docker.errors import ImageNotFound, NotFound
+    """Return what the daemon knows of an image; None where it has none of this name.
+
+    Raises:
+        InvalidOptionError: No image can be called that.
+    """
+    from docker.errors import APIError, ImageNotFound, NotFound
 
     try:
         return dict(client.api.inspect_image(reference))
     except (ImageNotFound, NotFound):
         return None
+    except APIError as error:
+        if error.status_code != HTTPStatus.BAD_REQUEST:
+            raise
+        raise errors.InvalidOptionError(
+            f"No image can be called {reference!r}.",
+            field="image",
+            hint="Expected [registry/]name[:tag] in lower case, name@sha256:digest, or an id.",
+        ) from error
 
 
 def build_context(

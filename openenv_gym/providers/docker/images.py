@@ -168,7 +168,7 @@ def ensure_image(
         say: Takes lines of progress.
 
     Raises:
-        InvalidOptionError: ``build`` is none of these.
+        InvalidOptionError: ``build`` is none of these, or no image can be called ``image``.
         ImageNotFoundError: The image is missing, and was not to be built or cannot be.
         ImageVersionError: It holds another version of this library, or none.
         ImageBuildError: It could not be built.

@@ -340,6 +340,27 @@ def test_the_command_builds_and_lists(docker: Any) -> None:
     assert failed.stderr.startswith("ImageNotFoundError: No environment package 'absent_env'")
 
 
+def test_images_without_a_name_are_not_listed(docker: Any, labelled: Callable[..., str]) -> None:
+    # As there are while another process builds.
+    name = labelled(version=__version__)
+    nameless = docker.api.inspect_image(name)["Id"]
+    assert labelled(name, version="0.0.1") == name
+    try:
+        listed = command("images")
+        assert listed.returncode == 0, listed.stderr
+        assert name in listed.stdout
+        assert "none" not in listed.stdout
+    finally:
+        docker.api.remove_image(nameless)
+
+
+@pytest.mark.parametrize("name", ["Lab/Atari:1", "atari env:1", "<none>:<none>"])
+def test_what_no_image_can_be_called(docker: Any, name: str) -> None:
+    with pytest.raises(errors.InvalidOptionError, match=f"No image can be called '{name}'") as caught:
+        ensure_image(docker, "atari_env", image=name)
+    assert caught.value.field == "image"
+
+
 # -- without a checkout ----------------------------------------------------------------------------
 
 
