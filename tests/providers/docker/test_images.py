@@ -356,7 +356,9 @@ def test_images_without_a_name_are_not_listed(docker: Any, labelled: Callable[..
 
 @pytest.mark.parametrize("name", ["Lab/Atari:1", "atari env:1", "<none>:<none>"])
 def test_what_no_image_can_be_called(docker: Any, name: str) -> None:
-    with pytest.raises(errors.InvalidOptionError, match=f"No image can be called '{name}'") as caught:
+    with pytest.raises(
+        errors.InvalidOptionError, match=f"No image can be called '{name}'"
+    ) as caught:
         ensure_image(docker, "atari_env", image=name)
     assert caught.value.field == "image"
 
