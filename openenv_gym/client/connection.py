@@ -210,7 +210,7 @@ class Connection(Pipeline):
                 self._reconnect(end_s)
                 continue
             data_ns = time.perf_counter_ns()
-            reply = self._session.receive(decode_packet(data))
+            reply = self._session.receive(decode_packet(data, self._memory))
             done_ns = time.perf_counter_ns()
             if reply is not None:
                 if reply.extras and self.on_extras is not None:

@@ -33,13 +33,17 @@ class Pending:
 
     Attributes:
         request: The request.
+        landing: Where a large array of the answer goes, if anywhere.
         reply: The server's answer, as soon as it is here.
     """
 
-    __slots__ = ("begin_ns", "data_ns", "done_ns", "encoded_ns", "reply", "request")
+    __slots__ = ("begin_ns", "data_ns", "done_ns", "encoded_ns", "landing", "reply", "request")
 
-    def __init__(self, request: Request, begin_ns: int, encoded_ns: int) -> None:
+    def __init__(
+        self, request: Request, begin_ns: int, encoded_ns: int, landing: memoryview | None = None
+    ) -> None:
         self.request = request
+        self.landing = landing
         self.reply: Result | Failure | None = None
         self.begin_ns = begin_ns
         self.encoded_ns = encoded_ns

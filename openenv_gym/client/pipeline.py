@@ -29,11 +29,25 @@ class Pipeline(Link):
 
     last_timing = Timing(0, 0, 0, 0, 0)
 
-    def begin(self, op: str, args: list[Any], options: dict[str, Any] | None = None) -> Pending:
+    def begin(
+        self,
+        op: str,
+        args: list[Any],
+        options: dict[str, Any] | None = None,
+        *,
+        landing: memoryview | None = None,
+    ) -> Pending:
         """Send a request and return without its result, so that one thread drives many servers.
 
         `advance` or `finish` brings the result; several requests can be under way. Nothing here
         waits, but for a connection that broke, which is resumed first.
+
+        Args:
+            op: Name of the operation.
+            args: Its arguments.
+            options: Options of the request.
+            landing: Memory where an array goes that the server leaves in shared memory, the first
+                one that has as many bytes; see `share`.
 
         Raises:
             ConnectionLostError: The server is gone, and the session with it.
@@ -50,7 +64,9 @@ class Pipeline(Link):
             self._busy = True
             try:
                 request, frame, begin_ns, encoded_ns = self._prepare(op, args, options)
-                pending = self._awaited[request.id] = Pending(request, begin_ns, encoded_ns)
+                pending = self._awaited[request.id] = Pending(
+                    request, begin_ns, encoded_ns, landing
+                )
                 try:
                     if self._transport is None:
                         self._reconnect(time.monotonic() + self._timeout_s)  # sends what is pending
@@ -196,7 +212,10 @@ class Pipeline(Link):
     def _take(self, data: memoryview) -> None:
         """Read a message, and hand a reply to whoever waits for it."""
         data_ns = time.perf_counter_ns()
-        reply = self._session.receive(decode_packet(data))
+        next_reply = self._session.next_reply
+        pending = None if next_reply is None else self._awaited.get(next_reply)
+        landing = None if pending is None else pending.landing
+        reply = self._session.receive(decode_packet(data, self._memory, landing))
         if reply is not None:
             if reply.extras and self.on_extras is not None:
                 self.on_extras(reply.extras)

@@ -128,6 +128,21 @@ class Transport:
         self._unsent = left
         self._wait_sent(self._deadline(timeout_s))
 
+    @property
+    def local(self) -> bool:
+        """The connection is a Unix socket, which also carries descriptors."""
+        return self._socket.family == socket.AF_UNIX
+
+    def send_with(self, frame: Frame, descriptor: int) -> None:
+        """Send a small frame, and a descriptor along with its first byte.
+
+        Raises:
+            OSError: The connection broke, or does not take it now.
+        """
+        data = b"".join(frame)
+        sent = socket.send_fds(self._socket, [data], [descriptor])
+        self._unsent = memoryview(data)[sent:]
+
     def start(self, frame: Frame) -> None:
         """Send what the socket takes of a frame; `flush` sends the rest.
 

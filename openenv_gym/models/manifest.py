@@ -32,7 +32,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Manifest", "ManifestId", "load_manifest"]
 
-_OWN_FIELDS = ("distribution", "ids", "image", "license", "thread_affinity", "untrusted")
+_OWN_FIELDS = (
+    "distribution",
+    "ids",
+    "image",
+    "license",
+    "thread_affinity",
+    "untrusted",
+    "vectorized",
+)
 """Fields that OpenEnv does not have: a misspelling of one must not pass for a field of OpenEnv's,
 or `untrusted` would be off without a word."""
 
@@ -84,6 +92,8 @@ class Manifest(BaseModel):
         untrusted: The environment runs code that nobody has reviewed (an agent's, say); it is
             never started without isolation unless the caller insists.
         thread_affinity: Every call of a session must come from one thread.
+        vectorized: Options with which one server steps many sub-environments at once, in threads of
+            its own, so that one server is enough; None where it never does.
         ids: Gymnasium ids, registered below ``openenv/``.
     """
 
@@ -120,6 +130,9 @@ class Manifest(BaseModel):
     )
     untrusted: bool = Field(default=False, description="true or false")
     thread_affinity: bool = Field(default=False, description="true or false")
+    vectorized: dict[str, Any] | None = Field(
+        default=None, description="a mapping of options, such as `{preprocess: true}`"
+    )
     ids: tuple[ManifestId, ...] = Field(
         default=(), description="a list of mappings, each with an `id` such as `Chess-v0`"
     )

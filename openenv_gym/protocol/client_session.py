@@ -91,11 +91,17 @@ class ClientSession:
         agent: Name and version of the client.
         open_body: The map ``open`` of HELLO.
         max_frame_bytes: Largest message that the client takes.
+        features: What the client can do.
+
+    Attributes:
+        shared_features: What the server can do, too.
     """
 
     agent: str
     open_body: dict[str, Any]
     max_frame_bytes: int = Limits.max_frame_bytes
+    features: tuple[str, ...] = ()
+    shared_features: frozenset[str] = field(default=frozenset(), init=False)
     environment: dict[str, Any] = field(default_factory=dict, init=False)
     limits: dict[str, Any] = field(default_factory=dict, init=False)
     name: str = field(default="", init=False)
@@ -145,7 +151,7 @@ class ClientSession:
         body: dict[str, Any] = {
             "version": list(VERSION),
             "agent": self.agent,
-            "features": [],
+            "features": list(self.features),
             "max_frame_bytes": self.max_frame_bytes,
         }
         if not self._opened:
@@ -185,6 +191,9 @@ class ClientSession:
             self.limits = dict(body["limits"])
             if not self._opened:
                 self.environment = _check_environment(body["environment"])
+                self.shared_features = frozenset(self.features).intersection(
+                    map(str, body.get("features") or ())
+                )
                 received = 0
             else:
                 received = int(body["received"])
@@ -243,11 +252,16 @@ class ClientSession:
 
     def skip(self) -> int | None:
         """Acknowledge the next reply unseen: it came, and cannot be read. Return its id."""
-        id_ = next(iter(self._pending), None)
+        id_ = self.next_reply
         if id_ is not None:
             del self._pending[id_]
             self._ack = id_
         return id_
+
+    @property
+    def next_reply(self) -> int | None:
+        """Id of the request whose reply comes next."""
+        return next(iter(self._pending), None)
 
     @property
     def in_flight(self) -> int:
@@ -276,7 +290,7 @@ class ClientSession:
         assert id_ is not None
         if id_ <= self._ack:
             return None  # sent again by a resume, and here already
-        first = next(iter(self._pending), None)
+        first = self.next_reply
         if id_ != first:
             raise errors.ProtocolError(
                 f"The server answered request {id_}, expected the answer to {first}."

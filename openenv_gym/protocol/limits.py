@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
-__all__ = ["DIAL_KEY_BYTES", "PATH", "SUBPROTOCOL", "VERSION", "Limits"]
+__all__ = ["DIAL_KEY_BYTES", "PATH", "SHARED_MEMORY", "SUBPROTOCOL", "VERSION", "Limits"]
 
 SUBPROTOCOL = "openenv-gym.v1"
 VERSION = (1, 0)
 PATH = "/ws"
+SHARED_MEMORY = "shared_memory"  # among the features of HELLO and WELCOME
 DIAL_KEY_BYTES = 32  # a connection that a server makes to its owner begins with so many
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Reply",
     "Request",
     "Result",
+    "Share",
     "Welcome",
     "error_from_wire",
     "error_to_wire",
@@ -39,6 +40,7 @@ class MessageType(IntEnum):
     REQUEST = 1
     CANCEL = 2
     ACK = 3
+    SHARE = 4
     WELCOME = 16
     RESULT = 17
     ERROR = 18
@@ -106,6 +108,16 @@ class Ack(NamedTuple):
         return [3, self.ack]
 
 
+class Share(NamedTuple):
+    """Map this memory; its descriptor comes along (docs/protocol.md, section 4.6)."""
+
+    size_bytes: int
+
+    def to_wire(self) -> list[Any]:
+        """Return the message as a list."""
+        return [4, self.size_bytes]
+
+
 # -- from the server ----------------------------------------------------------------------------
 
 
@@ -171,7 +183,7 @@ Reply = Result | Failure
 # -- reading ------------------------------------------------------------------------------------
 
 
-def read_client_message(message: list[Any]) -> Hello | Request | Cancel | Ack:
+def read_client_message(message: list[Any]) -> Hello | Request | Cancel | Ack | Share:
     """Check the form of a message that a client sent.
 
     Raises:
@@ -192,7 +204,9 @@ def read_client_message(message: list[Any]) -> Hello | Request | Cancel | Ack:
         return Cancel(message[1])
     elif kind == 3 and size >= 2 and type(message[1]) is int:
         return Ack(message[1])
-    raise _malformed(message, "HELLO, REQUEST, CANCEL or ACK")
+    elif kind == 4 and size >= 2 and type(message[1]) is int and message[1] > 0:
+        return Share(message[1])
+    raise _malformed(message, "HELLO, REQUEST, CANCEL, ACK or SHARE")
 
 
 def read_server_message(message: list[Any]) -> Welcome | Result | Failure | Goaway:

@@ -71,6 +71,11 @@ class ReplyLog:
         return lost + [(kept.id, kept.parts) for kept in self._kept if kept.id > ack]
 
     @property
+    def acknowledged(self) -> int:
+        """Highest id that the client has acknowledged."""
+        return self._acknowledged
+
+    @property
     def size_bytes(self) -> int:
         """Bytes kept."""
         return self._size_bytes

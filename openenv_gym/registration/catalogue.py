@@ -52,6 +52,8 @@ class CatalogueEntry:
         kwargs: Keyword arguments of the original spec, as plain JSON data (a tuple is a list).
         untrusted: Runs code that nobody has reviewed, hence never without isolation.
         thread_affinity: Every call of a session must come from one thread.
+        vectorized: Options with which one server steps many sub-environments at once, in threads of
+            its own; None: it never does.
     """
 
     id: str
@@ -69,6 +71,7 @@ class CatalogueEntry:
     kwargs: dict[str, Any] = field(default_factory=dict, hash=False)
     untrusted: bool = False
     thread_affinity: bool = False
+    vectorized: dict[str, Any] | None = field(default=None, hash=False)
 
     @property
     def name(self) -> str:

@@ -87,6 +87,7 @@ def manifest_entries(
             kwargs=dict(entry.kwargs),
             untrusted=manifest.untrusted,
             thread_affinity=manifest.thread_affinity,
+            vectorized=manifest.vectorized,
         )
         for entry in manifest.ids
     ]

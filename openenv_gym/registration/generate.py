@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["build", "dump", "main", "render_metadata"]
 
 _PACKAGES: dict[str, dict[str, Any]] = {
-    "atari_env": {"distribution": "openenv-gym-atari", "image": "openenv-gym-atari"},
+    "atari_env": {
+        "distribution": "openenv-gym-atari",
+        "image": "openenv-gym-atari",
+        "vectorized": {"preprocess": True},
+    },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
 }

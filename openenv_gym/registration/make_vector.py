@@ -68,7 +68,8 @@ def make_vector_env(
         entry: What the catalogue says of the id.
         num_envs: Sub-environments.
         num_servers: Servers to spread them over, evenly. By default as many as there are
-            processors, and one for each sub-environment where the environment runs untrusted code.
+            processors; one where its engine steps all sub-environments at once; and one for each
+            sub-environment where the environment runs untrusted code.
             With `base_url` or `server`, sessions to open there: one for each address by default.
         autoreset_mode: See `gymnasium.vector.AutoresetMode`.
         max_episode_steps: Truncate episodes after so many steps; None or -1: never. The server
@@ -149,8 +150,12 @@ def make_vector_env(
         members = opening.reach(urls, num_envs, num_servers or len(urls))
     else:
         if num_servers is None:
-            contained = entry.untrusted and not allow_unisolated
-            num_servers = num_envs if contained else os.cpu_count() or 1
+            if entry.untrusted and not allow_unisolated:
+                num_servers = num_envs
+            elif engine == "native" or _vectorized(entry, opening.options):
+                num_servers = 1
+            else:
+                num_servers = os.cpu_count() or 1
         members = opening.start(num_envs, num_servers)
     from openenv_gym.vector import RemoteVectorEnv
 
@@ -164,7 +169,11 @@ def make_vector_env(
 
 
 class _Opening:
-    """Opens vector sessions that are alike but for their slice of the sub-environments."""
+    """Opens vector sessions that are alike but for their slice of the sub-environments.
+
+    Attributes:
+        options: What an environment is made with.
+    """
 
     def __init__(
         self,
@@ -178,7 +187,7 @@ class _Opening:
         allow_unisolated: bool,
     ) -> None:
         self._entry = entry
-        self._options = options
+        self.options = options
         self._described = described
         self._limits = {"timeout_s": timeout_s, "wait_s": wait_s}
         self._provider = provider
@@ -189,7 +198,7 @@ class _Opening:
         from openenv_gym.vector import Opened
 
         def open_one(index: int, vector: dict[str, Any]) -> Opened:
-            return Opened(server.connect(self._entry, self._options, vector=vector, **self._limits))
+            return Opened(server.connect(self._entry, self.options, vector=vector, **self._limits))
 
         return self._open(num_envs, num_sessions, open_one)
 
@@ -199,7 +208,7 @@ class _Opening:
 
         def open_one(index: int, vector: dict[str, Any]) -> Opened:
             url = urls[index % len(urls)]
-            return Opened(connect(self._entry, url, self._options, vector=vector, **self._limits))
+            return Opened(connect(self._entry, url, self.options, vector=vector, **self._limits))
 
         return self._open(num_envs, num_sessions, open_one)
 
@@ -226,7 +235,7 @@ class _Opening:
         def open_one(index: int, vector: dict[str, Any]) -> Opened:
             server = running.pop(index, None) or launch(index)
             connection = open_session(
-                self._entry, server, self._options, vector=vector, **self._limits
+                self._entry, server, self.options, vector=vector, **self._limits
             )
             return Opened(connection, server.stop)
 
@@ -272,6 +281,12 @@ class _Opening:
                 raise as_mismatch(error, self._described["observation_mode"]) from error
             raise
         return [members[index] for index in range(len(plan))]
+
+
+def _vectorized(entry: CatalogueEntry, options: dict[str, Any]) -> bool:
+    """Tell whether one server steps all sub-environments at once, in threads of its own."""
+    wanted = entry.vectorized
+    return wanted is not None and all(options.get(key) == wanted[key] for key in wanted)
 
 
 def _at_once(work: Callable[[int], None], indices: Sequence[int]) -> None:

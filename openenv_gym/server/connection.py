@@ -23,17 +23,19 @@ from openenv_gym.protocol.frames import (
     encode_close,
     encode_frame,
 )
-from openenv_gym.protocol.limits import Limits
+from openenv_gym.protocol.limits import SHARED_MEMORY, Limits
 from openenv_gym.protocol.messages import (
     Ack,
     Cancel,
     Failure,
     Hello,
     Request,
+    Share,
     error_to_wire,
     read_client_message,
 )
 from openenv_gym.server.http import MAX_HEAD_BYTES, Router
+from openenv_gym.server.memory import Descriptor, can_share, map_memory
 from openenv_gym.server.outbox import Outbox
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
@@ -89,6 +91,12 @@ class Connection:
         sock: An accepted socket.
         peer: Where it comes from, for logs.
         first_bytes: Called when the peer begins to speak, or hangs up; it may take its time.
+
+    Attributes:
+        state: What it waits for.
+        peer: As above.
+        deadline_s: When the state is over at the latest, on the clock of `time.monotonic`.
+        shares: The client may send SHARE.
     """
 
     def __init__(
@@ -121,6 +129,9 @@ class Connection:
         self._reading = threading.Lock()
         self._writing = threading.Lock()
         self._outbox = Outbox(sock)
+        self.shares = False
+        # Between WELCOME and the first request, where the client may share memory.
+        self._descriptor: Descriptor | None = None
 
     # -- events -------------------------------------------------------------------------------
 
@@ -177,7 +188,10 @@ class Connection:
         while self._listens() and not self.congested:
             buffer = reader.buffer()
             try:
-                count = sock.recv_into(buffer)
+                if self._descriptor is None:
+                    count = sock.recv_into(buffer)
+                else:
+                    count = self._descriptor.receive(sock, buffer)
             except BlockingIOError:
                 return
             reader.received(count)
@@ -242,23 +256,50 @@ class Connection:
         elif message.opcode is Opcode.TEXT:
             raise errors.ProtocolError("Expected binary messages, got a text message.")
 
-    def _dispatch(self, message: Hello | Request | Cancel | Ack) -> Work | None:
+    def _dispatch(self, message: Hello | Request | Cancel | Ack | Share) -> Work | None:
         session = self._session
+        if self._descriptor is not None and type(message) is not Share:
+            self._end_sharing()
         if isinstance(message, Hello):
             if self.state is not ConnectionState.HELLO:
                 raise errors.ProtocolError("HELLO came twice.")
             self.state = ConnectionState.OPENING
             self._reader.max_message_bytes = self._server.limits.max_frame_bytes
+            features = message.body.get("features")
+            self.shares = (
+                isinstance(features, list)
+                and SHARED_MEMORY in features
+                and "open" in message.body
+                and can_share(self._socket)
+            )
             return self._server.sessions.enter(self, message.body)
         if session is None:
             raise errors.ProtocolError(f"{type(message).__name__} came before WELCOME.")
         if isinstance(message, Request):
             return session.submit(message, self)
-        if isinstance(message, Cancel):
+        if isinstance(message, Share):
+            self._share(session, message.size_bytes)
+        elif isinstance(message, Cancel):
             session.cancel(message.id)
         else:
             session.acknowledge(message.ack)
         return None
+
+    def _share(self, session: Session, size_bytes: int) -> None:
+        """Map the memory whose descriptor came along, where it was not lost on the way."""
+        if self._descriptor is None:
+            raise errors.ProtocolError(
+                "SHARE came twice, after a request, or without the feature in HELLO and WELCOME."
+            )
+        fd = self._descriptor.take()
+        self._end_sharing()
+        if fd is not None:
+            session.share(map_memory(fd, size_bytes, self._server.limits.max_frame_bytes))
+
+    def _end_sharing(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            descriptor.close()
 
     # -- for sessions -------------------------------------------------------------------------
 
@@ -269,6 +310,8 @@ class Connection:
                 return False
             self._session = session
             self.state = ConnectionState.OPEN
+            if self.shares:
+                self._descriptor = Descriptor()
             return True
 
     def refuse(self, error: BaseException) -> None:
@@ -365,6 +408,7 @@ class Connection:
             self._outbox.clear()
             self._server.pool.remove(self._fd)
             self._socket.close()
+        self._end_sharing()
         session, self._session = self._session, None
         if session is not None:
             session.detach(self)

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from openenv_gym import errors
-from openenv_gym.protocol.codec import encode_packet, packet_size
+from openenv_gym.protocol.codec import encode_packet, move_buffers, packet_size
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
 from openenv_gym.protocol.server_session import ServerSession, lost_session
@@ -87,6 +87,8 @@ class Session:
         self._lock = threading.Lock()
         self._connection: Outlet | None = None
         self._busy = False
+        self._memory: memoryview | None = None  # shared with the client
+        self._memory_reply = 0  # the last reply whose arrays are there
 
     @property
     def name(self) -> str:
@@ -179,6 +181,11 @@ class Session:
         self._busy = True
         return self.run if self._pinned is None else self._run_pinned
 
+    def share(self, memory: memoryview) -> None:
+        """Leave large arrays of replies in memory that the client has mapped, too."""
+        with self._lock:
+            self._memory = memory
+
     def acknowledge(self, ack: int) -> None:
         """Forget replies that the client has."""
         with self._lock:
@@ -204,6 +211,8 @@ class Session:
                 self.protocol.replies.detach()
             parts = self._answer(request, arrived_ns)
             with self._lock:
+                if self._memory is not None:
+                    parts = self._move(request.id, parts, self._memory)
                 self.protocol.replies.add(request.id, parts)
                 if request.op == "close":
                     self.state = SessionState.ENDED
@@ -211,6 +220,16 @@ class Session:
                     self._connection.send_packet(parts)
         if self.state is SessionState.ENDED:
             self._dispose()
+
+    def _move(self, id_: int, parts: list[Any], memory: memoryview) -> list[Any]:
+        """Return what is left to be sent of a reply, with its arrays in shared memory if it can."""
+        if self.protocol.replies.acknowledged < self._memory_reply:
+            return parts  # the client may still be reading there
+        moved = move_buffers(parts, memory)
+        if moved is None:
+            return parts
+        self._memory_reply = id_
+        return moved
 
     def _run_pinned(self) -> None:
         assert self._pinned is not None
@@ -235,7 +254,7 @@ class Session:
             connection, self._connection = self._connection, None
             if host is None:
                 return
-            self._host = None
+            self._host = self._memory = None
         try:
             host.close()
         except BaseException:

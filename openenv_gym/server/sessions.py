@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.protocol.codec import encode_packet
-from openenv_gym.protocol.limits import VERSION, Limits
+from openenv_gym.protocol.limits import SHARED_MEMORY, VERSION, Limits
 from openenv_gym.protocol.messages import Welcome, check_version
 from openenv_gym.protocol.server_session import lost_session
 from openenv_gym.server.application import Application
@@ -33,7 +33,13 @@ Work = Callable[[], None]
 
 
 class Entrant(Outlet, Protocol):
-    """A connection that has said HELLO."""
+    """A connection that has said HELLO.
+
+    Attributes:
+        shares: The client may share memory.
+    """
+
+    shares: bool
 
     def opened(self, session: Session) -> bool:
         """Belong to a session from now on; False where the client has left already."""
@@ -228,6 +234,8 @@ class Sessions:
                 "schemas": host.schemas(),
             }
             body = {**self._welcome(session), "environment": environment}
+            if connection.shares:
+                body["features"] = [SHARED_MEMORY]
             packet = encode_packet(Welcome(body).to_wire())
         except BaseException as error:  # an environment may well call sys.exit()
             if self._debug and not isinstance(error, errors.OpenEnvGymError):

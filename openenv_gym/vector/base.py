@@ -20,6 +20,7 @@ from openenv_gym.vector.arguments import check_observation_mode
 from openenv_gym.vector.batches import batches_of
 from openenv_gym.vector.fleet import Fleet
 from openenv_gym.vector.infos import merge_infos
+from openenv_gym.vector.landing import Landing, landing_of
 from openenv_gym.vector.last import LastObservations
 from openenv_gym.vector.member import Member
 from openenv_gym.vector.partial import PartialSteps
@@ -100,6 +101,10 @@ class VectorBase(_AsyncVectorEnv):
         self._spec: EnvSpec | None = None
         self._buffer = None if copy else self._batches.join([], self.num_envs)
         self.observations = self._buffer
+        # A restart needs the last observations as they were, whatever the caller does to his.
+        self._landing: Landing | None = None
+        if not recovery.restarts and not (copy and len(members) == 1):
+            self._landing = landing_of(spaces.observation, fleet.members, self._buffer)
         self._state = AsyncState.DEFAULT
 
     # -- the end ------------------------------------------------------------------------------
@@ -178,10 +183,19 @@ class VectorBase(_AsyncVectorEnv):
             self._fleet.abandon()
             self._state = AsyncState.DEFAULT
 
+    def _begin(self, op: str, args: Sequence[list[Any] | None]) -> None:
+        """Send a request whose answers hold observations."""
+        landing = self._landing
+        self._fleet.begin(op, args, None if landing is None else landing.prepare())
+
     def _keep(self, observations: Sequence[Any]) -> Any:
         """Return the observations of all members as one batch, in the right memory."""
-        for index, part in enumerate(observations):
-            self._last.note(index, part)
+        if self._landing is not None:
+            self.observations = self._landing.collect(observations)
+            return self.observations
+        if self._recovery.restarts:
+            for index, part in enumerate(observations):
+                self._last.note(index, part)
         if len(observations) == 1 and self._buffer is None:
             self.observations = observations[0]
             return observations[0]

@@ -57,8 +57,18 @@ class Fleet:
         """Limit of a request for which the caller names none."""
         return self.members[0].connection.timeout_s
 
-    def begin(self, op: str, args: Sequence[list[Any] | None]) -> None:
-        """Send a request to each member; None: nothing to this one.
+    def begin(
+        self,
+        op: str,
+        args: Sequence[list[Any] | None],
+        landings: Sequence[memoryview] | None = None,
+    ) -> None:
+        """Send a request to each member.
+
+        Args:
+            op: Name of the operation.
+            args: Its arguments for each member; None: nothing is sent to this one.
+            landings: Memory for the observations of each member.
 
         Raises:
             OpenEnvGymError: It cannot be sent; then no member moves.
@@ -67,9 +77,12 @@ class Fleet:
             self._check_all_open(op)
         pending: list[Pending | errors.OpenEnvGymError | None] = []
         try:
-            for member, each in zip(self.members, args, strict=True):
+            for index, (member, each) in enumerate(zip(self.members, args, strict=True)):
+                landing = None if landings is None else landings[index]
                 try:
-                    pending.append(None if each is None else member.connection.begin(op, each))
+                    pending.append(
+                        None if each is None else member.connection.begin(op, each, landing=landing)
+                    )
                 except LOSSES as error:
                     pending.append(error)  # the others have theirs already: it is an answer
         except BaseException:

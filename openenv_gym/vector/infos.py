@@ -24,6 +24,10 @@ def merge_infos(parts: Sequence[Part], count: int) -> dict[str, Any]:
         parts: For each server the rows that are its own, and its infos for them.
         count: Number of sub-environments.
     """
+    if len(parts) > 1 and _cover_all(parts, count):
+        joined = _join([infos for _, infos in parts])
+        if joined is not None:
+            return joined
     merged: dict[str, Any] = {}
     for rows, infos in parts:
         size = len(range(*rows.indices(count))) if isinstance(rows, slice) else len(rows)
@@ -50,6 +54,41 @@ def take_infos(infos: dict[str, Any], rows: Any) -> dict[str, Any]:
             taken[f"_{key}"] = mask
         taken[key] = take_infos(value, rows) if isinstance(value, dict) else value[rows]
     return taken
+
+
+def _cover_all(parts: Sequence[Part], count: int) -> bool:
+    """Tell whether the rows of the parts are all rows, in their order."""
+    end = 0
+    for rows, _ in parts:
+        if not isinstance(rows, slice) or rows.start != end or rows.step is not None:
+            return False
+        end = rows.stop
+    return end == count
+
+
+def _join(infos: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return infos one behind the other; None where they differ, or lack something somewhere."""
+    first, *others = infos
+    if any(other.keys() != first.keys() for other in others):
+        return None
+    joined: dict[str, Any] = {}
+    for key, value in first.items():
+        values = [each[key] for each in infos]
+        if type(value) is not np.ndarray or value.dtype.kind == "O":
+            return None
+        if f"_{key}" not in first and not _is_mask(key, first):
+            return None
+        if any(
+            type(other) is not np.ndarray
+            or other.dtype != value.dtype
+            or other.shape[1:] != value.shape[1:]
+            for other in values
+        ):
+            return None
+        joined[key] = np.concatenate(values)
+        if key[:1] == "_" and not joined[key].all():
+            return None
+    return joined
 
 
 def _add(merged: dict[str, Any], infos: dict[str, Any], rows: Any, size: int, count: int) -> None:

@@ -68,6 +68,9 @@ class Recovery:
     ) -> list[list[Any] | None]:
         """Return what each server is asked in a reset; None: it has nothing to do.
 
+        A server may be new and not know the last observations, where one can be replaced. Others
+        are asked for them.
+
         Args:
             args: Seeds, options and mask for each.
             mask: Which sub-environments are to be reset; None for all.
@@ -77,7 +80,7 @@ class Recovery:
         for member, each in zip(self._fleet.members, args, strict=True):
             chosen = np.ones(member.num_envs, np.bool_) if mask is None else mask[member.rows]
             member.unreported[chosen] = member.resetting[chosen] = False
-            asked.append(each if chosen.any() else None)
+            asked.append(each if chosen.any() or not self.restarts else None)
         return asked
 
     def step_args(self, args: Sequence[list[Any]]) -> list[list[Any] | None]:

@@ -196,7 +196,7 @@ class RemoteVectorEnv(VectorCalls):
             ]
             for member in self._fleet.members
         ]
-        self._fleet.begin("reset", self._recovery.reset_args(args, mask))
+        self._begin("reset", self._recovery.reset_args(args, mask))
         self._state = AsyncState.WAITING_RESET
 
     def reset_wait(self, timeout: float | None = None) -> tuple[Any, dict[str, Any]]:
@@ -258,7 +258,7 @@ class RemoteVectorEnv(VectorCalls):
             args = [[self._actions.take(actions, member.rows)] for member in members]
             if not self._actions.plain:
                 encode_packet(args)  # what cannot be sent must not be noticed halfway
-        self._fleet.begin("step", self._recovery.step_args(args))
+        self._begin("step", self._recovery.step_args(args))
         self._state = AsyncState.WAITING_STEP
 
     def step_wait(self, timeout: float | None = None) -> Step:

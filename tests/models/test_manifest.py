@@ -37,6 +37,7 @@ license: MIT
 image: registry.example/openenv-gym-four
 untrusted: true
 thread_affinity: true
+vectorized: {batched: true}
 ids:
   - id: ConnectFour-v0
     kwargs: {columns: 7, opponent: null, weights: [0.5, 1], deep: {er: true}}
@@ -59,6 +60,7 @@ def test_all_fields(write: Any) -> None:
     assert manifest.license == "MIT"
     assert manifest.image == "registry.example/openenv-gym-four"
     assert manifest.untrusted
+    assert manifest.vectorized == {"batched": True}
     assert manifest.thread_affinity
     four, five = manifest.ids
     assert four.model_dump() == {

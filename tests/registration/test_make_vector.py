@@ -74,6 +74,26 @@ def test_never_more_servers_than_sub_environments() -> None:
     env.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("Atari-v0", {"preprocess": True}, 1),
+        ("Atari-v0", {}, os.cpu_count() or 1),
+        ("CartPole-v1", {"engine": "native"}, 1),
+    ],
+)
+def test_one_server_is_enough_where_its_engine_has_threads(
+    name: str, options: dict[str, Any], expected: int
+) -> None:
+    for more, servers in (({}, min(expected, 4)), ({"num_servers": 2}, 2)):
+        provider = Recording()
+        env = gymnasium.make_vec(
+            f"openenv/{name}", num_envs=4, provider=provider, **options, **more
+        )
+        assert len(provider.targets) == servers
+        env.close()
+
+
 def test_untrusted_code_gets_a_server_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from dataclasses import dataclass, field
@@ -15,13 +16,15 @@ class CuttingAddress:
     """Passes bytes on, and cuts the connection after so many of them, once.
 
     `cut_up` counts bytes of the client, `cut_down` bytes of the server, both from the moment they
-    are set.
+    are set. `descriptors` passes on those that come along with the client's bytes, too.
     """
 
     target: Address
     cut_up: int | None = None
     cut_down: int | None = None
+    descriptors: bool = False
     cuts: int = 0
+    bytes_down: int = 0
     dials: int = 0
     uri: str = "ws://localhost/ws"
     _open: list[socket.socket] = field(default_factory=list)
@@ -43,8 +46,12 @@ class CuttingAddress:
     def _pump(self, source: socket.socket, sink: socket.socket, up: bool) -> None:
         name = "cut_up" if up else "cut_down"
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
+            while True:
+                data, fds, _, _ = socket.recv_fds(source, 65536, int(self.descriptors))
+                if not data:
+                    break
                 with self._lock:
+                    self.bytes_down += 0 if up else len(data)
                     left = getattr(self, name)
                     cut = left is not None and len(data) > left
                     if cut:
@@ -53,7 +60,10 @@ class CuttingAddress:
                         self.cuts += 1
                     elif left is not None:
                         setattr(self, name, left - len(data))
-                sink.sendall(data)
+                sent = socket.send_fds(sink, [data], fds) if fds and data else 0
+                for fd in fds:
+                    os.close(fd)
+                sink.sendall(data[sent:])
                 if cut:
                     break
         for end in (source, sink):

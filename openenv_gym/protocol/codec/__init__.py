@@ -5,6 +5,7 @@ to the socket without being copied; a decoded array is a view of the received pa
 
 ========================= ==================================================================
 `encoding`, `decoding`    packets
+`shared`                  packets whose buffers are in memory that both sides have mapped
 `unsendable`              which value could not be encoded
 `conversion`              values of every type, to what MessagePack knows
 `arrays`, `scalars`       those that have a dtype, and large numbers; both ways
@@ -18,6 +19,7 @@ from openenv_gym.protocol.codec.arrays import INLINE_LIMIT_BYTES
 from openenv_gym.protocol.codec.decoding import decode_packet
 from openenv_gym.protocol.codec.encoding import encode_packet, packet_size
 from openenv_gym.protocol.codec.format import ALIGNMENT_BYTES
+from openenv_gym.protocol.codec.shared import move_buffers
 
 
 __all__ = [
@@ -25,5 +27,6 @@ __all__ = [
     "INLINE_LIMIT_BYTES",
     "decode_packet",
     "encode_packet",
+    "move_buffers",
     "packet_size",
 ]

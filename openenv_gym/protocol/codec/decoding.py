@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
+import numpy as np
 from gymnasium.spaces import GraphInstance
 
 from openenv_gym.errors import DecodeError
@@ -13,6 +14,7 @@ from openenv_gym.protocol.codec.arrays import fill_object_array, read_array
 from openenv_gym.protocol.codec.format import (
     ALIGNMENT_BYTES,
     BIG_INT,
+    BUFFERS_ELSEWHERE,
     COMPLEX,
     FROZENSET,
     GRAPH,
@@ -42,12 +44,17 @@ _MAX_NESTED_CALLS = 4
 _MANY_KEYS = 256
 
 
-def decode_packet(data: memoryview) -> list[Any]:
+def decode_packet(
+    data: memoryview, shared: memoryview | None = None, landing: memoryview | None = None
+) -> list[Any]:
     """Decode a packet.
 
     Args:
         data: The packet, one-dimensional writable bytes. Large arrays in the result are views of
             this memory, each of its own part, so from now on it belongs to the message.
+        shared: The memory in which buffers may be instead; they are copied out of it.
+        landing: One-dimensional writable bytes, where the first of those buffers goes that has as
+            many bytes; the others get memory of their own.
 
     Returns:
         The message.
@@ -57,11 +64,19 @@ def decode_packet(data: memoryview) -> list[Any]:
     """
     try:
         (size,) = unpack_head_size(data)
+        elsewhere = size & BUFFERS_ELSEWHERE
+        size &= ~BUFFERS_ELSEWHERE
         start = HEAD_START + size
         head = data[HEAD_START:start].tobytes()
         if len(head) != size:
             raise DecodeError(f"A packet of {len(data)} bytes claims a head of {size} bytes.")
-        decoder = _Decoder(data, start)
+        decoder: _Decoder
+        if elsewhere:
+            if shared is None:
+                raise DecodeError("A packet's buffers are in shared memory, and there is none.")
+            decoder = _SharedDecoder(shared, landing)
+        else:
+            decoder = _Decoder(data, start)
         # Most heads are so small that there is nothing to ask.
         if (size <= MAX_DEPTH and 0xFF not in head) or is_harmless(head):
             message = decoder.unpack(head)
@@ -69,7 +84,7 @@ def decode_packet(data: memoryview) -> list[Any]:
             message = decoder.unpack_flat(head)
         if type(message) is not list:
             raise DecodeError("The head of a packet is not an array.")
-        end = decoder.end
+        end = start if elsewhere else decoder.end
         if len(data) != end and len(data) != end + -end % ALIGNMENT_BYTES:
             raise DecodeError(f"A packet has {len(data) - end} bytes that no array refers to.")
     except DecodeError:
@@ -152,6 +167,29 @@ class _Decoder:
         self._buffers += 1
         self.end = start + size
         return self._data, start
+
+
+class _SharedDecoder(_Decoder):
+    """Unpacks the head of a packet whose buffers are in shared memory.
+
+    The other side may change that memory at any time, so what is checked is a copy.
+    """
+
+    __slots__ = ("_landing",)
+
+    def __init__(self, shared: memoryview, landing: memoryview | None) -> None:
+        super().__init__(shared, 0)
+        self._landing = landing
+
+    def _place_buffer(self, index: object, size: int) -> tuple[memoryview, int]:
+        shared, start = super()._place_buffer(index, size)
+        memory = self._landing
+        if memory is not None and len(memory) == size:
+            self._landing = None
+        else:
+            memory = np.empty(size, np.uint8).data
+        memory[:] = shared[start : start + size]
+        return memory, 0
 
 
 # -- values that hold others --------------------------------------------------------------------

@@ -11,7 +11,7 @@ from openenv_gym.protocol.codec.head import flatten_head, is_harmless
 from openenv_gym.protocol.codec.unsendable import raise_encode_error
 
 
-__all__ = ["encode_packet", "packet_size"]
+__all__ = ["Buffer", "encode_packet", "packet_size"]
 
 Buffer: TypeAlias = "bytes | memoryview"
 

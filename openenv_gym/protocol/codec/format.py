@@ -14,6 +14,7 @@ __all__ = [
     "ALIGNMENT_BYTES",
     "BIG_INT",
     "BIN8",
+    "BUFFERS_ELSEWHERE",
     "COMPLEX",
     "CONTAINERS",
     "FROZENSET",
@@ -46,6 +47,9 @@ ALIGNMENT_BYTES = 16
 
 _HEAD_SIZE = struct.Struct("<I")
 HEAD_START = _HEAD_SIZE.size
+
+BUFFERS_ELSEWHERE = 1 << 31
+"""In the size of a head: the buffers are in shared memory, and not behind it."""
 
 # By themselves, because a global is found faster than an attribute.
 pack_head_size = _HEAD_SIZE.pack

@@ -220,8 +220,6 @@ class VectorHost:
             raise errors.ProtocolError(
                 f"Expected a bool array of shape ({self._count},), got {mask!r:.60}.", field="mask"
             )
-        if not mask.any():
-            raise errors.ProtocolError("Expected a mask that is true somewhere.", field="mask")
         return mask
 
     def _read_indices(self, indices: Any) -> list[int]:

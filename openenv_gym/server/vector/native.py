@@ -94,6 +94,8 @@ class NativeEngine:
             if mask is not None:
                 if not self._started:
                     raise errors.ResetNeededError("Cannot reset with a mask before a full reset.")
+                if not mask.any():
+                    return [self._last, {}]
                 options = {**(options or {}), "reset_mask": mask}
         else:
             seed = self._one_seed(seeds)
@@ -106,8 +108,9 @@ class NativeEngine:
         self._over[... if mask is None else mask] = False
         observations, infos = self.env.reset(seed=seed, options=options)
         self._started = True
+        self._last = _as_numpy(observations)
         chosen = np.ones(self._count, np.bool_) if mask is None else mask
-        return [_as_numpy(observations), self._with_masks(infos, chosen)]
+        return [self._last, self._with_masks(infos, chosen)]
 
     def _one_seed(self, seeds: Seeds) -> int | None:
         """Return the seed of the generator that the sub-environments share: that of the first."""
@@ -140,8 +143,9 @@ class NativeEngine:
         truncations = np.asarray(truncations, np.bool_)
         self._over = terminations | truncations
         found = self._with_masks(infos, np.ones(self._count, np.bool_)) if infos else {}
+        self._last = _as_numpy(observations)
         return [
-            _as_numpy(observations),
+            self._last,
             np.asarray(rewards).astype(np.float64),
             terminations,
             truncations,

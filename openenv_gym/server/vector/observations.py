@@ -48,7 +48,9 @@ class ObservationBatcher:
         return found
 
     def replace(self, batch: Any, samples: Mapping[int, Any]) -> Any:
-        """Return a copy of a batch in which some samples are others."""
+        """Return a batch in which some samples are others; the given one stays as it is."""
+        if not samples:
+            return batch
         rows = self.stack(list(samples.values()))
         return _replaced(self._space, batch, list(samples), rows)
 

@@ -103,7 +103,6 @@ def test_missing_attributes_and_values_that_cannot_travel() -> None:
         ("reset", [None, None, [True, True]], "mask"),
         ("reset", [None, None, np.array([1, 1])], "mask"),
         ("reset", [None, None, np.array([True])], "mask"),
-        ("reset", [None, None, np.array([False, False])], "mask"),
         ("fly", [], "op"),
         ("observe", [["count"]], "op"),
         ("step", [], "args"),

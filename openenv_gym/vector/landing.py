@@ -1,0 +1,88 @@
+"""Where the observations of several servers land, so that they need not be put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from openenv_gym.vector.member import Member
+
+
+__all__ = ["Landing", "landing_of"]
+
+
+class Landing:
+    """A batch of which each server fills its rows, straight from shared memory.
+
+    What arrives by another way is copied into its rows.
+
+    Args:
+        space: Of the batch.
+        members: The servers, with their rows.
+        batch: The batch; None: a fresh one each time.
+    """
+
+    def __init__(
+        self,
+        space: gymnasium.Space[Any],
+        members: Sequence[Member],
+        batch: npt.NDArray[Any] | None = None,
+    ) -> None:
+        self._shape, self._dtype = space.shape, space.dtype
+        self._members = members
+        self._fixed = batch
+        self._batch = batch
+
+    def prepare(self) -> Sequence[memoryview]:
+        """Return for each server the memory of its rows, for `Connection.begin`."""
+        batch = self._fixed
+        if batch is None:
+            assert self._shape is not None
+            batch = np.empty(self._shape, self._dtype)
+        memory = batch.reshape(-1).view(np.uint8).data
+        row_bytes = batch[0].nbytes
+        self._batch = batch
+        return [
+            memory[member.rows.start * row_bytes : member.rows.stop * row_bytes]
+            for member in self._members
+        ]
+
+    def collect(self, parts: Sequence[Any]) -> npt.NDArray[Any]:
+        """Return the batch, which is the caller's from now on.
+
+        Args:
+            parts: What the servers answered, in their order.
+        """
+        batch, self._batch = self._batch, None
+        assert batch is not None
+        for member, part in zip(self._members, parts, strict=True):
+            rows = batch[member.rows]
+            there = _address(part) == _address(rows) and part.dtype == rows.dtype
+            if not there or part.shape != rows.shape:
+                rows[...] = part
+        return batch
+
+
+def landing_of(
+    space: gymnasium.Space[Any], members: Sequence[Member], batch: Any = None
+) -> Landing | None:
+    """Return where observations land; None where their batch is not one array of numbers.
+
+    Args:
+        space: Of the batch.
+        members: The servers.
+        batch: The batch that all steps fill, if any.
+    """
+    if type(space) not in (gymnasium.spaces.Box, gymnasium.spaces.MultiBinary):
+        return None
+    plain = space.dtype is not None and space.dtype.kind in "biuf" and 0 not in (space.shape or ())
+    return Landing(space, members, batch) if plain else None
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
