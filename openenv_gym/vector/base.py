@@ -19,7 +19,7 @@ from openenv_gym import errors
 from openenv_gym.vector.arguments import check_observation_mode
 from openenv_gym.vector.batches import batches_of
 from openenv_gym.vector.fleet import Fleet
-from openenv_gym.vector.infos import merge_infos
+from openenv_gym.vector.infos import merge_infos, with_masks
 from openenv_gym.vector.landing import Landing, landing_of
 from openenv_gym.vector.last import LastObservations
 from openenv_gym.vector.member import Member
@@ -211,7 +211,7 @@ class VectorBase(_AsyncVectorEnv):
     def _merge(self, infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the infos of all members as one."""
         if len(infos) == 1:
-            return infos[0]
+            return with_masks(infos[0], self.num_envs) if infos[0] else infos[0]
         rows = [member.rows for member in self._fleet.members]
         return merge_infos(list(zip(rows, infos, strict=True)), self.num_envs)
 

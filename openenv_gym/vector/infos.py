@@ -11,7 +11,7 @@ import numpy.typing as npt
 from openenv_gym.vector.batches import Part
 
 
-__all__ = ["merge_infos", "take_infos"]
+__all__ = ["merge_infos", "take_infos", "with_masks"]
 
 
 def merge_infos(parts: Sequence[Part], count: int) -> dict[str, Any]:
@@ -33,6 +33,23 @@ def merge_infos(parts: Sequence[Part], count: int) -> dict[str, Any]:
         size = len(range(*rows.indices(count))) if isinstance(rows, slice) else len(rows)
         _add(merged, infos, rows, size, count)
     return merged
+
+
+def with_masks(infos: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return infos with the masks that a server leaves out because they are true everywhere.
+
+    Args:
+        infos: What a server sent.
+        count: Number of its sub-environments.
+    """
+    whole: dict[str, Any] = {}
+    for key, value in infos.items():
+        if _is_mask(key, infos):
+            continue
+        whole[key] = with_masks(value, count) if type(value) is dict else value
+        mask = infos.get(f"_{key}")
+        whole[f"_{key}"] = np.ones(count, np.bool_) if mask is None else mask
+    return whole
 
 
 def take_infos(infos: dict[str, Any], rows: Any) -> dict[str, Any]:
@@ -76,8 +93,6 @@ def _join(infos: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         values = [each[key] for each in infos]
         if type(value) is not np.ndarray or value.dtype.kind == "O":
             return None
-        if f"_{key}" not in first and not _is_mask(key, first):
-            return None
         if any(
             type(other) is not np.ndarray
             or other.dtype != value.dtype
@@ -85,8 +100,11 @@ def _join(infos: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
             for other in values
         ):
             return None
-        joined[key] = np.concatenate(values)
-        if key[:1] == "_" and not joined[key].all():
+        joined[key] = column = np.concatenate(values)
+        if not _is_mask(key, first):
+            if f"_{key}" not in first:
+                joined[f"_{key}"] = np.ones(len(column), np.bool_)
+        elif not column.all():
             return None
     return joined
 

@@ -16,7 +16,7 @@ from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.vector.arguments import ranges, read_env_ids
 from openenv_gym.vector.batches import Batches
 from openenv_gym.vector.fleet import Fleet, raise_failures
-from openenv_gym.vector.infos import merge_infos
+from openenv_gym.vector.infos import merge_infos, with_masks
 from openenv_gym.vector.last import LastObservations
 from openenv_gym.vector.member import LOSSES
 from openenv_gym.vector.recovery import Recovery
@@ -214,6 +214,7 @@ class PartialSteps:
         self._sent[env_ids] = False
         if len(ready) == 1:
             observations, rewards, terminations, truncations, infos = ready[0][1]
+            infos = with_masks(infos, len(env_ids))
             return PartialBatch(observations, rewards, terminations, truncations, infos, env_ids)
         ends = np.cumsum([len(ids) for ids, _ in ready]).tolist()
         rows = [slice(end - len(ids), end) for end, (ids, _) in zip(ends, ready, strict=True)]

@@ -279,7 +279,13 @@ class RemoteVectorEnv(VectorCalls):
         parts = self._wait(AsyncState.WAITING_STEP, timeout, self._recovery.step_again)
         if len(parts) == 1:
             observations, rewards, terminations, truncations, infos = parts[0]
-            return self._keep([observations]), rewards, terminations, truncations, infos
+            return (
+                self._keep([observations]),
+                rewards,
+                terminations,
+                truncations,
+                self._merge([infos]),
+            )
         columns = list(zip(*parts, strict=True))
         return (
             self._keep(columns[0]),

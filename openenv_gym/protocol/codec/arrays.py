@@ -14,6 +14,7 @@ import numpy as np
 
 from openenv_gym.errors import DecodeError, EncodeError
 from openenv_gym.protocol.codec.dtypes import (
+    NO_BOOLEAN,
     check_values,
     claims_too_much,
     count_items,
@@ -45,6 +46,10 @@ _plans: dict[tuple[np.dtype[Any], tuple[int, ...]], _Plan] = {}
 _MAX_PLANS = 1024
 
 
+_new_tuple = tuple.__new__
+_ExtType = msgpack.ExtType
+
+
 def write_array(array: np.ndarray[Any, Any], buffers: list[memoryview]) -> msgpack.ExtType | None:
     """Return the extension for an array.
 
@@ -71,7 +76,8 @@ def write_array(array: np.ndarray[Any, Any], buffers: list[memoryview]) -> msgpa
     if dtype is not None:
         array = array.astype(dtype)
     if is_inline:
-        return extension(NDARRAY, prefix + array.tobytes())
+        # As `extension` does; there is an array or two in every info, so a call counts.
+        return _new_tuple(_ExtType, (NDARRAY, prefix + array.tobytes()))
     if not array.flags.c_contiguous:
         array = array.copy()
     prefix += msgpack.packb(len(buffers))
@@ -98,12 +104,13 @@ def _make_plan(array: np.ndarray[Any, Any]) -> _Plan:
 
 # -- from extensions ----------------------------------------------------------------------------
 
-# What precedes the bytes of an array -> its shape, dtype and size in bytes.
+# What precedes the bytes of an array -> its shape, dtype and size in bytes, and whether these are
+# booleans.
 #
 # The key ends with the header of the bytes. Should the search find that header's first byte earlier
 # (in a shape, say), then the key is not one of these: MessagePack has no two values of which one
 # begins with the other.
-_known_arrays: dict[bytes, tuple[tuple[int, ...], np.dtype[Any], int]] = {}
+_known_arrays: dict[bytes, tuple[tuple[int, ...], np.dtype[Any], int, bool]] = {}
 _MAX_KNOWN_ARRAYS = 1024
 _MAX_KNOWN_BYTES = 64
 
@@ -130,7 +137,10 @@ def read_array(
     prefix_size = payload.find(BIN8) + 2
     known = _known_arrays.get(payload[:prefix_size])
     if known is not None and len(payload) == prefix_size + known[2]:
-        array = _ndarray(known[0], known[1], bytearray(payload[prefix_size:]))
+        content = bytearray(payload[prefix_size:])
+        if known[3] and content.translate(None, b"\0\1"):
+            raise DecodeError(NO_BOOLEAN)
+        array = _ndarray(known[0], known[1], content)
         return array
     wire, shape, content = unpack_array(payload)
     dtype, item_bytes, is_checked = layout_from_wire(wire)
@@ -142,10 +152,11 @@ def read_array(
         if len(content) != size:
             raise DecodeError(f"An array of {size} bytes comes with {len(content)} bytes.")
         array = _ndarray(shape, dtype, bytearray(content))
-        if prefix_size == len(payload) - size <= _MAX_KNOWN_BYTES and not is_checked:
+        is_bool = dtype.kind == "b"
+        if prefix_size == len(payload) - size <= _MAX_KNOWN_BYTES and is_checked is is_bool:
             if len(_known_arrays) >= _MAX_KNOWN_ARRAYS:
                 _known_arrays.clear()
-            _known_arrays[payload[:prefix_size]] = shape, dtype, size
+            _known_arrays[payload[:prefix_size]] = shape, dtype, size, is_bool
     else:
         array = _ndarray(shape, dtype, *place_buffer(content, size))
     if is_checked:

@@ -69,7 +69,8 @@ class Converter:
         """Return what MessagePack knows for a value that it does not know."""
         kind = type(value)
         if kind is _ndarray:
-            return self._array(value)
+            written = write_array(value, self.buffers)
+            return self._objects(value) if written is None else written
         if kind in NUMBERS:
             return write_number(value)
         code = _CONTAINER_CODES.get(kind)
@@ -118,9 +119,10 @@ class Converter:
 
     def _array(self, array: np.ndarray[Any, Any]) -> Any:
         written = write_array(array, self.buffers)
-        if written is None:
-            return self._nest(OBJECT_ARRAY, [list(array.shape), array.reshape(-1).tolist()])
-        return written
+        return self._objects(array) if written is None else written
+
+    def _objects(self, array: np.ndarray[Any, Any]) -> Any:
+        return self._nest(OBJECT_ARRAY, [list(array.shape), array.reshape(-1).tolist()])
 
     def _nest(self, code: int, items: list[Any]) -> Any:
         """Return an extension whose payload is an array."""

@@ -23,6 +23,7 @@ from openenv_gym.protocol.codec.format import (
 
 
 __all__ = [
+    "NO_BOOLEAN",
     "Layout",
     "check_values",
     "claims_too_much",
@@ -31,6 +32,9 @@ __all__ = [
     "layout_from_wire",
     "portable_dtype",
 ]
+
+
+NO_BOOLEAN = "A boolean is neither 0 nor 1."
 
 
 # -- to the wire --------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ def check_values(array: np.ndarray[Any, Any]) -> None:
         else:
             valid = bool(array.view(np.uint8).max() <= 1)
         if not valid:
-            raise DecodeError("A boolean is neither 0 nor 1.")
+            raise DecodeError(NO_BOOLEAN)
     elif array.dtype.kind == "U":
         characters = np.ascontiguousarray(array).reshape(-1).view(np.dtype("<u4"))
         if characters.max() > 0x10FFFF:

@@ -70,7 +70,7 @@ _WHOLE_SIZES[0xCC:0xD4] = bytes((2, 3, 5, 9, 2, 3, 5, 9))  # integers
 
 # -- heads that need no walk --------------------------------------------------------------------
 
-_SMALL_HEAD_BYTES = 512
+_SMALL_HEAD_BYTES = 4096
 _NEITHER_ARRAY_NOR_MAP = bytes(
     byte
     for byte in range(256)
@@ -86,7 +86,7 @@ def is_harmless(head: bytes) -> bool:
     """Tell whether `msgpack` may have a head as it is.
 
     It may where the head is small and has at most `MAX_DEPTH` bytes that could begin an array or a
-    map: it cannot nest deeper, and its arrays claim no more than 64 times 512 items in all.
+    map: it cannot nest deeper, and its arrays claim no more than 64 times 4096 items in all.
     """
     return (
         len(head) <= _SMALL_HEAD_BYTES

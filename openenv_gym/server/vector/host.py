@@ -14,6 +14,7 @@ from openenv_gym.protocol.generators import generator_state
 from openenv_gym.server.host import describe_env
 from openenv_gym.server.operations import find_operation, run_operation
 from openenv_gym.server.vector.engine import Engine, Mask, Seeds
+from openenv_gym.server.vector.infos import without_full_masks
 from openenv_gym.server.vector.options import VectorOptions
 from openenv_gym.spaces import space_to_data
 
@@ -130,14 +131,22 @@ class VectorHost:
     def _step(self, actions: Any) -> list[Any]:
         if self.engine.pending:
             raise self._busy("step")
-        return self.engine.step(actions)
+        return self._slim(self.engine.step(actions))
 
     def _reset(self, seeds: Any = None, options: Any = None, mask: Any = None) -> list[Any]:
         if self.engine.pending:
             raise self._busy("reset")
         if options is not None and type(options) is not dict:
             raise errors.ProtocolError(f"Expected a map, got {options!r:.40}.", field="options")
-        return self.engine.reset(self._read_seeds(seeds), options, self._read_mask(mask))
+        return self._slim(
+            self.engine.reset(self._read_seeds(seeds), options, self._read_mask(mask))
+        )
+
+    def _slim(self, results: list[Any]) -> list[Any]:
+        """Leave out of the infos, which come last, what the client can do without."""
+        if results[-1]:
+            results[-1] = without_full_masks(results[-1], self._count)
+        return results
 
     def _send(self, indices: Any, actions: Any) -> None:
         self.engine.send(self._read_indices(indices), actions)

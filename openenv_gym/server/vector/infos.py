@@ -6,17 +6,37 @@ that have it. The dtype is that of the first value; where a type has none, the a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
-__all__ = ["add_info", "batch_infos"]
+__all__ = ["add_info", "batch_infos", "everywhere", "without_full_masks"]
 
 _NUMBERS = frozenset({int, float, bool})
 
 Info = dict[Any, Any]
+
+
+@functools.lru_cache(maxsize=64)
+def everywhere(count: int) -> npt.NDArray[np.bool_]:
+    """Return the mask of what all sub-environments have, always the same array."""
+    mask = np.ones(count, np.bool_)
+    mask.flags.writeable = False
+    return mask
+
+
+def without_full_masks(infos: Info, count: int) -> Info:
+    """Return infos without the masks that `everywhere` returned; the client has its own."""
+    full = everywhere(count)
+    return {
+        key: without_full_masks(value, count) if type(value) is dict else value
+        for key, value in infos.items()
+        if value is not full
+    }
 
 
 def batch_infos(
@@ -112,7 +132,7 @@ def _columns(infos: Sequence[Info | None], count: int) -> Info | None:
             if column is None:
                 return None
             batch[key] = column
-            batch[f"_{key}"] = np.ones(count, np.bool_)
+            batch[f"_{key}"] = everywhere(count)
     except (KeyError, OverflowError, TypeError):
         return None
     return batch

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from openenv_gym import errors
 from openenv_gym.server.vector.actions import ActionReader
 from openenv_gym.server.vector.engine import Mask, Seeds
+from openenv_gym.server.vector.infos import everywhere
 
 
 __all__ = ["NativeEngine", "NativeFactory", "NativeRequest"]
@@ -109,7 +110,7 @@ class NativeEngine:
         observations, infos = self.env.reset(seed=seed, options=options)
         self._started = True
         self._last = _as_numpy(observations)
-        chosen = np.ones(self._count, np.bool_) if mask is None else mask
+        chosen = everywhere(self._count) if mask is None else mask
         return [self._last, self._with_masks(infos, chosen)]
 
     def _one_seed(self, seeds: Seeds) -> int | None:
@@ -142,7 +143,7 @@ class NativeEngine:
         terminations = np.asarray(terminations, np.bool_)
         truncations = np.asarray(truncations, np.bool_)
         self._over = terminations | truncations
-        found = self._with_masks(infos, np.ones(self._count, np.bool_)) if infos else {}
+        found = self._with_masks(infos, everywhere(self._count)) if infos else {}
         self._last = _as_numpy(observations)
         return [
             self._last,
@@ -179,7 +180,7 @@ class NativeEngine:
                 self._with_masks(value, chosen) if isinstance(value, dict) else _as_numpy(value)
             )
             if f"_{key}" not in infos:
-                found[f"_{key}"] = chosen.copy()
+                found[f"_{key}"] = chosen
         return found
 
     def send(self, indices: Sequence[int], actions: Any) -> None:

@@ -168,3 +168,14 @@ def test_the_shortcut_for_known_arrays_is_no_shortcut_for_bad_ones() -> None:
         array = np.zeros((0, count), np.uint8)
         for _ in range(2):
             assert strict_equal(round_trip(array), array)
+
+
+@pytest.mark.parametrize("count", [1, 7, 200])
+def test_booleans_are_checked_where_their_form_is_known(count: int) -> None:
+    for _ in range(2):
+        decode_packet(packet([ext(2, ["|b1", [count], bytes(count)])]))
+    for place in (0, count - 1):
+        content = bytearray(count)
+        content[place] = 2
+        with pytest.raises(DecodeError, match="neither 0 nor 1"):
+            decode_packet(packet([ext(2, ["|b1", [count], bytes(content)])]))

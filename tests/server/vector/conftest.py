@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 from openenv_gym.server import Application, create_app
 from openenv_gym.server.vector import VectorHost, VectorOptions
+from openenv_gym.vector.infos import with_masks
 from tests.server.conftest import RawClient, Site
 
 
@@ -27,7 +28,10 @@ class Drive:
         self.host = host
 
     def __call__(self, op: str, *args: Any) -> Any:
-        return self.host.execute(op, list(args))[0]
+        value = self.host.execute(op, list(args))[0]
+        if op in ("reset", "step"):  # as the client does
+            value[-1] = with_masks(value[-1], self.host.describe()["vector"]["num_envs"])
+        return value
 
     def close(self) -> None:
         self.host.close()

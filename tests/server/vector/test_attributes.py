@@ -129,3 +129,13 @@ def test_a_typed_environment() -> None:
     assert ours("call", "_message", [], {}) == ["x", "y"]
     assert ours("call", "metadata", [], {})[0]["render_modes"] == ["ansi"]
     ours.close()
+
+
+def test_masks_that_are_true_everywhere_stay_at_home(site: Site) -> None:
+    site.start(CountEnv)
+    wire = Wire(site.client(), num_envs=3, autoreset_mode="SameStep")
+    infos = wire("reset", None)[1]
+    assert infos
+    assert not [key for key in infos if key.startswith("_")]
+    lengths = {len(value) for value in infos.values()}
+    assert lengths == {3}
