@@ -19,6 +19,7 @@ from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import load_app
 from openenv_gym.server.server import Server
+from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
 
 _MAX_LOG_BYTES = 16 << 20
@@ -50,6 +51,12 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--max-threads", type=_integer(1), default=64, help="steps that may run at once"
+    )
+    parser.add_argument(
+        "--max-envs",
+        type=_integer(1),
+        default=DEFAULT_MAX_ENVS,
+        help="sub-environments of a vector session",
     )
     parser.add_argument(
         "--thread-affinity", action="store_true", help="all calls of an environment in one thread"
@@ -95,6 +102,7 @@ def _serve(options: argparse.Namespace) -> int:
         capacity=options.capacity,
         max_waiting=options.max_waiting,
         max_threads=options.max_threads,
+        max_envs=options.max_envs,
         token=token,
         debug=options.debug,
     )

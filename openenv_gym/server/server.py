@@ -27,6 +27,7 @@ from openenv_gym.server.http import Router
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.sessions import Sessions
+from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
 
 __all__ = ["Server"]
@@ -46,6 +47,7 @@ class Server:
         capacity: Sessions that may exist at once.
         max_waiting: Clients that may wait for a place.
         max_threads: Bound of the pool.
+        max_envs: Sub-environments that a vector session may have; it takes one place.
         pinned_threads: Threads for environments with thread affinity.
         token: Credential that clients must show.
         debug: Send tracebacks to clients.
@@ -59,6 +61,7 @@ class Server:
         capacity: int = 4096,
         max_waiting: int = 4096,
         max_threads: int = 64,
+        max_envs: int = DEFAULT_MAX_ENVS,
         pinned_threads: int = 4,
         token: str | None = None,
         debug: bool = False,
@@ -78,6 +81,7 @@ class Server:
             max_waiting=max_waiting,
             debug=debug,
             pinned_threads=pinned_threads,
+            max_envs=max_envs,
         )
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()

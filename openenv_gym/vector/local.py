@@ -70,7 +70,9 @@ def serve_here(
             setattr(env, name, _Guarded(getattr(env, name), index, tracebacks, turns))
         return env
 
-    server = ThreadServer(Server(create_app(make, name="env_fns"), debug=True))
+    # They are the caller's own, so none are too many.
+    served = Server(create_app(make, name="env_fns"), max_envs=len(env_fns), debug=True)
+    server = ThreadServer(served)
     try:
         connection = Connection(
             server.address,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
+import openenv_gym  # noqa: F401  # registers the ids
 from openenv_gym import errors
 from openenv_gym.server import __main__ as command
 from openenv_gym.server import create_app, load_app
@@ -24,6 +28,7 @@ from tests.support.worlds import CountingEnv
         (["--capacity", "0"], "--capacity: expected an integer of at least 1, not '0'"),
         (["--capacity", "-5"], "--capacity: expected"),
         (["--max-threads", "0"], "--max-threads: expected"),
+        (["--max-envs", "0"], "--max-envs: expected an integer of at least 1, not '0'"),
         (["--max-waiting", "-1"], "--max-waiting: expected"),
         (["--max-frame-bytes", "10"], "--max-frame-bytes: expected an integer of at least"),
         (["--resume-grace-s", "nan"], "--resume-grace-s: expected a number of seconds"),
@@ -99,6 +104,35 @@ def test_the_limit_of_open_files_is_raised(caplog: pytest.LogCaptureFixture) -> 
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert "too few" in caplog.text
+
+
+def test_the_limit_of_sub_environments(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    server = subprocess.Popen(
+        [sys.executable, "-m", "openenv_gym.server", "gymnasium", "--uds", path, "--max-envs", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None and "Serving" in server.stdout.readline()
+
+        def make(num_servers: int) -> Any:
+            return gymnasium.make_vec(
+                "openenv/CartPole-v1",
+                num_envs=4,
+                num_servers=num_servers,
+                base_url=f"unix://{path}",
+            )
+
+        with pytest.raises(errors.InvalidOptionError, match="num_envs=4.*at most 2.*num_servers="):
+            make(1)
+        env = make(2)
+        assert env.reset(seed=1)[0].shape == (4, 4)
+        env.close()
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
 
 
 def test_an_address_of_version_6_is_shown_in_brackets(

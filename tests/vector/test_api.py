@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import multiprocessing
 import re
@@ -17,6 +18,7 @@ from gymnasium.spaces import Box, Dict
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from openenv_gym import RemoteVectorEnv, errors
+from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 from tests.vector.worlds import CountEnv, Fleet, WorldEnv, same, still
 
 
@@ -80,6 +82,12 @@ def test_arguments_of_the_constructor() -> None:
     env.reset()
     assert env.step([0, 0, 0])[1].tolist() == [1, 1, 1]
     env.close()
+
+
+def test_no_number_of_functions_is_too_large() -> None:
+    count = DEFAULT_MAX_ENVS + 1
+    with contextlib.closing(RemoteVectorEnv([CountEnv] * count)) as env:
+        assert env.num_envs == count
 
 
 def test_a_function_that_raises_ends_the_construction() -> None:

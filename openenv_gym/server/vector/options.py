@@ -64,8 +64,9 @@ def read_vector_options(data: Any, *, max_envs: int = DEFAULT_MAX_ENVS) -> Vecto
             f"num_envs={num_envs}: a session of this server holds at most {max_envs} "
             "sub-environments.",
             field="num_envs",
-            hint="Spread them over several sessions.",
-            data={"max_envs": max_envs},
+            hint="Spread them over more sessions (num_servers=), or start the server with a "
+            "higher --max-envs.",
+            data={"num_envs": num_envs, "max_envs": max_envs},
         )
     limit = data.get("max_episode_steps")
     return VectorOptions(

@@ -14,8 +14,6 @@ from gymnasium import spaces
 
 from openenv_gym import errors
 from openenv_gym.protocol.limits import Limits
-from openenv_gym.server import create_app
-from openenv_gym.server.sessions import Sessions
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 from openenv_gym.spaces import space_from_data
 from tests.server.conftest import Site
@@ -169,22 +167,13 @@ def test_a_session_takes_one_place(site: Site) -> None:
 
 
 def test_the_bound_is_the_servers(site: Site) -> None:
-    server = site.start(CountEnv)
-    site.client()
-    sessions = Sessions(
-        create_app(CountEnv),
-        Limits(),
-        server.pool,
-        capacity=1,
-        max_waiting=1,
-        debug=False,
-        pinned_threads=1,
-        max_envs=3,
-    )
-    body = {"version": [1, 0], "open": {"options": {}, "vector": {"num_envs": 4}}}
-    with pytest.raises(errors.InvalidOptionError, match="at most 3") as refused:
-        sessions.enter(None, body)  # type: ignore[arg-type]
-    assert refused.value.data == {"max_envs": 3}
+    site.start(CountEnv, max_envs=3)
+    error = Wire(site.client(), num_envs=4).welcome[2]
+    assert (error["code"], error["field"]) == ("invalid_option", "num_envs")
+    assert "num_envs=4" in error["message"] and "at most 3" in error["message"]
+    assert "num_servers=" in error["hint"] and "--max-envs" in error["hint"]
+    assert error["data"] == {"num_envs": 4, "max_envs": 3}
+    assert Wire(site.client(), num_envs=3)("reset", None)[0].shape == (3, 2)
 
 
 def test_resume(site: Site) -> None:
