@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -83,6 +84,30 @@ def test_the_fast_do_not_wait_for_the_slow(fleet: Callable[..., Fleet]) -> None:
     batch = env.recv(min_envs=4)
     assert sorted(batch.env_ids.tolist()) == [0, 1, 2, 3]
     assert batch.rewards[batch.env_ids.tolist().index(2)] == 1
+
+
+class TeamEnv(CountEnv):
+    """A step ends when as many are in theirs as the team has."""
+
+    team = threading.Barrier(1)
+
+    def step(self, action: Any) -> Any:
+        self.team.wait(30)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_those_that_were_sent_are_in_their_steps_at_once(
+    fleet: Callable[..., Fleet], num_servers: int
+) -> None:
+    env = fleet(TeamEnv, 40, num_servers).env
+    env.reset(seed=0)
+    for size in (40, 7, 40):
+        TeamEnv.team = threading.Barrier(size)
+        env.send(np.zeros(size, int), np.arange(40)[::-1][:size])
+        assert len(env.recv(min_envs=size).env_ids) == size
+    TeamEnv.team = threading.Barrier(1)
+    assert env.step([0] * 40)[1].tolist() == [3] * 33 + [4] * 7
 
 
 @pytest.mark.parametrize("num_servers", [1, 2])

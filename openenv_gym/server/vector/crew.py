@@ -22,6 +22,9 @@ class Crew:
 
     Args:
         size: Most threads at once.
+
+    Attributes:
+        size: The same.
     """
 
     def __init__(self, size: int) -> None:
@@ -31,16 +34,40 @@ class Crew:
         self._threads = 0
         self._idle = 0
         self._closed = False
+        self._told = False
+
+    def widen(self, size: int) -> None:
+        """Allow more threads; never fewer."""
+        with self._lock:
+            self.size = max(self.size, size)
 
     def put(self, task: Task) -> None:
-        """Have something done soon."""
+        """Have something done soon; at once, and here, where there can be no thread at all."""
         with self._lock:
             self._tasks.append(task)
             if self._idle >= len(self._tasks):
                 self._lock.notify()
-            elif self._threads < self.size:
-                self._threads += 1
-                threading.Thread(target=self._serve, name="openenv-vector", daemon=True).start()
+                return
+            if self._threads >= self.size or self._start() or self._threads:
+                return
+            self._tasks.remove(task)
+        task()
+
+    def _start(self) -> bool:
+        """Start a thread, with the lock held; False where the system has none left."""
+        try:
+            threading.Thread(target=self._serve, name="openenv-vector", daemon=True).start()
+        except RuntimeError:  # in a container their number is bounded
+            if not self._told:
+                self._told = True
+                _log.warning(
+                    "No more than %d threads can be started for a session's steps; the "
+                    "others wait for those.",
+                    self._threads,
+                )
+            return False
+        self._threads += 1
+        return True
 
     def share(self, task: Task, helpers: int) -> None:
         """Run a task here and in other threads at once; return when all of them are through.

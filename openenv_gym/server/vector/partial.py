@@ -15,16 +15,24 @@ from openenv_gym.server.vector.failures import raise_failures
 from openenv_gym.server.vector.stepping import Members, Outcome, Stepper, close_quietly
 
 
-__all__ = ["PartialSteps"]
+__all__ = ["MAX_THREADS", "PartialSteps"]
+
+MAX_THREADS = 64
+"""Sub-environments of a session that may be in a step at once."""
 
 
 class PartialSteps:
     """Sub-environments on their way, and those that have come back.
 
+    Those on their way are in their steps all at once, each in a thread: who waits for a tool, for
+    another program or for another sub-environment keeps nobody else waiting. Up to `MAX_THREADS`,
+    that is; further ones begin, in the order in which they were sent, when others are through.
+
     Args:
         members: The sub-environments.
         stepper: Steps one, with its autoreset.
-        crew: Threads that step; None: the thread that receives does it, then.
+        crew: Threads that step, as many as are needed; None: the thread that receives does it,
+            then, one after the other.
         first: Number of the first sub-environment, for errors.
     """
 
@@ -33,6 +41,8 @@ class PartialSteps:
         self._members = members
         self._stepper = stepper
         self._crew = crew
+        if crew is not None:
+            crew.widen(min(count, MAX_THREADS))
         self._first = first
         self._outcome = Outcome(count)
         self._given: list[Any] = [None] * count

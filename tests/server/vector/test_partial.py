@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import Any
@@ -13,8 +12,9 @@ from gymnasium.vector import AutoresetMode
 
 from openenv_gym import errors
 from openenv_gym.server.gymnasium_app import app as gymnasium_app
+from openenv_gym.server.vector.partial import MAX_THREADS
 from tests.server.conftest import Site
-from tests.server.vector.conftest import CountEnv, Wire, drive
+from tests.server.vector.conftest import MODES, CountEnv, Wire, drive
 from tests.spaces.compare import assert_identical
 
 
@@ -212,20 +212,119 @@ def test_the_last_observations_are_remembered() -> None:
     ours.close()
 
 
-def test_threads_are_few_and_end_with_the_session(gated: Any) -> None:
+class ChainEnv(CountEnv):
+    """A step ends when that of the next one has begun and ended; the last one waits for nobody."""
+
+    made: list[ChainEnv] = []
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.next_done = threading.Event()
+        self.before: ChainEnv | None = self.made[-1] if self.made else None
+        self.made.append(self)
+
+    def step(self, action: Any) -> Any:
+        if self is not self.made[-1]:
+            assert self.next_done.wait(30)
+            self.next_done.clear()
+        if self.before is not None:
+            self.before.next_done.set()
+        return super().step(action)
+
+
+@pytest.mark.parametrize("count", [2, 16, MAX_THREADS])
+@pytest.mark.parametrize("mode", MODES)
+def test_steps_that_wait_for_each_other(count: int, mode: AutoresetMode) -> None:
+    """Sent first is who waits longest; nobody gets through unless all are in their steps at once."""
+    ChainEnv.made = []
+    ours = drive(ChainEnv, count, mode, options={"length": 2})
+    twin = drive(CountEnv, count, mode, options={"length": 2})
+    for each in (ours, twin):
+        each("reset", None)
+    steps = 2 if mode is AutoresetMode.DISABLED else 5
+    for index in range(steps):
+        actions = np.arange(count) % 9
+        expected = twin("step", actions)
+        if mode is AutoresetMode.NEXT_STEP and index == 2:
+            # Nobody steps in a step that resets.
+            ours("send", np.arange(count), actions)
+        else:
+            for i in range(count):
+                ours("send", indices(i), actions[i : i + 1])
+        back, *results, _ = ours("recv", count, 30.0)
+        order = np.argsort(back)
+        assert back[order].tolist() == list(range(count))
+        for column, wanted in zip(results, expected[:4], strict=True):
+            assert_identical(column[order], wanted)
+    ours.close()
+    twin.close()
+
+
+def test_threads_are_as_many_as_are_needed_and_end_with_the_session(gated: Any) -> None:
     before = threads()
-    ours = drive(gated, 40)
+    ours = drive(gated, MAX_THREADS + 6)
     ours("reset", None)
     assert not threads() - before
-    ours("send", np.arange(40), np.full(40, 9))
-    assert 1 <= len(threads() - before) <= max(4, os.cpu_count() or 1)
+    ours("send", np.arange(3), np.full(3, 9))
+    assert len(threads() - before) == 3
+    ours("send", np.arange(3, MAX_THREADS + 6), np.full(MAX_THREADS + 3, 9))
+    assert len(threads() - before) == MAX_THREADS
     gated.gate.set()
-    assert len(ours("recv", 40, None)[0]) == 40
+    assert len(ours("recv", MAX_THREADS + 6, None)[0]) == MAX_THREADS + 6
+    ours("send", np.arange(3), np.full(3, 9))
+    ours("recv", 3, None)
+    assert len(threads() - before) <= MAX_THREADS
     ours.close()
     end_s = time.monotonic() + 10
     while threads() - before and time.monotonic() < end_s:
         time.sleep(0.01)
     assert not threads() - before
+
+
+@pytest.mark.parametrize("allowed", [0, 2])
+def test_where_the_system_gives_no_more_threads(
+    allowed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if len(started) >= allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    ours = drive(CountEnv, 6, options={"length": 100})
+    ours("reset", None)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for number in range(1, 4):
+        ours("send", np.arange(6), np.ones(6, int))
+        back = ours("recv", 6, 30.0)
+        assert sorted(back[0].tolist()) == list(range(6))
+        assert back[1][:, 1].tolist() == [number] * 6
+    ours.close()
+
+
+def test_a_reset_after_some_have_failed_while_others_wait(gated: Any) -> None:
+    ours = drive(gated, 20, first=100)
+    ours("reset", None)
+    ours("set", "fails", [None, "step", "exit", None] * 5)
+    ours("send", np.arange(20), np.array([9, 1, 1, 1] * 5))
+    failed: set[int] = set()
+    while len(failed) < 10:
+        with pytest.raises(errors.EnvironmentFailedError) as raised:
+            ours("recv", 20 - len(failed), None)
+        failed.update(raised.value.data["indices"])
+    assert failed == {100 + i for i in range(20) if i % 4 in (1, 2)}
+    gated.gate.set()
+    back = ours("recv", 10, None)
+    assert sorted(back[0].tolist()) == [i for i in range(20) if i % 4 in (0, 3)]
+    ours("set", "fails", [None] * 20)
+    observations, _ = ours("reset", None)
+    assert observations.tolist() == [[2, 0]] * 20
+    ours("send", np.arange(20), np.ones(20, int))
+    assert ours("recv", 20, None)[1].tolist() == [[2, 1]] * 20
+    ours.close()
 
 
 def test_closing_while_steps_run(gated: Any) -> None:
