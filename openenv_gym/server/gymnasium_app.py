@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -19,6 +22,8 @@ from openenv_gym.server.vector.native import NativeRequest
 __all__ = ["app", "make_hosted"]
 
 _NEVER = 2**31 - 1  # steps; implementations count in 32 bits, and take no None
+_DRAWS = ("render", "_render", "close")  # CarRacing's step calls the second one
+_drawing = threading.RLock()
 _ALE = ("ale.lives", "ale.getScreenGrayscale", "ale.getScreenRGB", "ale.getRAM")
 
 
@@ -42,7 +47,23 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     spec.order_enforce = False
     env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
     vars(env)["openenv_time_limit"] = spec.max_episode_steps
+    if _draws_with_pygame(str(spec.entry_point)):
+        # pygame does not draw in two threads at once: pictures of one appear in the other's.
+        for name in _DRAWS:
+            if (draw := getattr(env.unwrapped, name, None)) is not None:
+                setattr(env.unwrapped, name, functools.partial(_one_at_a_time, draw))
     return env
+
+
+def _one_at_a_time(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Draw while no other environment of this process does."""
+    with _drawing:
+        return draw(*args, **kwargs)
+
+
+def _draws_with_pygame(entry_point: str) -> bool:
+    """Tell it of those that Gymnasium ships; what others do is their own affair."""
+    return entry_point.startswith("gymnasium.envs.") and ".mujoco." not in entry_point
 
 
 def _find_spec(env_id: Any) -> EnvSpec:
@@ -129,7 +150,7 @@ def _needs_one_thread(options: dict[str, Any]) -> bool:
     spec = gymnasium.registry.get(str(options.get("env_id")).rpartition(":")[2])
     entry_point = "" if spec is None else str(spec.entry_point)
     # Of those that Gymnasium ships, MuJoCo's alone do; of others nobody knows.
-    return not entry_point.startswith("gymnasium.envs.") or ".mujoco." in entry_point
+    return not _draws_with_pygame(entry_point)
 
 
 app = Application(
