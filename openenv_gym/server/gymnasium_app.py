@@ -47,12 +47,16 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     spec.order_enforce = False
     env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
     vars(env)["openenv_time_limit"] = spec.max_episode_steps
-    if _draws_with_pygame(str(spec.entry_point)):
-        # pygame does not draw in two threads at once: pictures of one appear in the other's.
-        for name in _DRAWS:
-            if (draw := getattr(env.unwrapped, name, None)) is not None:
-                setattr(env.unwrapped, name, functools.partial(_one_at_a_time, draw))
+    _guard_drawing(env.unwrapped, spec)
     return env
+
+
+def _guard_drawing(env: Any, spec: EnvSpec) -> None:
+    """Have pygame draw in one thread at a time; in two, pictures of one appear in the other's."""
+    if _draws_with_pygame(str(spec.entry_point)):
+        for name in _DRAWS:
+            if (draw := getattr(env, name, None)) is not None:
+                setattr(env, name, functools.partial(_one_at_a_time, draw))
 
 
 def _one_at_a_time(draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -132,6 +136,7 @@ def _native(request: NativeRequest) -> VectorEnv[Any, Any, Any] | None:
             hint="Leave out engine='native'.",
         )
     vars(env.unwrapped)["openenv_time_limit"] = _limit_in_force(request, spec)
+    _guard_drawing(env.unwrapped, spec)
     return env
 
 
