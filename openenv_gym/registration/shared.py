@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
@@ -48,6 +49,7 @@ class SharedServer:
     def __init__(self, entry: CatalogueEntry, running: RunningServer) -> None:
         self.running = running
         self._package = entry.package
+        self._owner_pid = os.getpid()
         self._closed = False
 
     def connect(
@@ -64,10 +66,19 @@ class SharedServer:
         Raises:
             IsolationError: The environment runs untrusted code.
             SessionClosedError: The server was closed.
+            ForkedSessionError: This is a forked child of the process that started it.
             OpenEnvGymError: The session cannot be opened.
         """
         from openenv_gym.client import Connection
 
+        if os.getpid() != self._owner_pid:
+            # Its way to the server was closed by the fork: whoever holds it keeps the server alive.
+            raise errors.ForkedSessionError(
+                f"This server was started in process {self._owner_pid}, and this is its forked "
+                f"child {os.getpid()}.",
+                hint="Leave server= away, start one in the child, or share a server's address "
+                "with base_url=.",
+            )
         _check_trusted(entry)
         if self._closed:
             raise errors.SessionClosedError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -244,6 +246,27 @@ def test_a_shared_server() -> None:
         other = gymnasium.make("openenv/CartPole-v1", server=server)
         other.reset()
         other.close()
+
+
+@pytest.mark.parametrize("provider", ["thread", "process"])
+def test_a_shared_server_is_not_shared_with_a_forked_child(provider: str) -> None:
+    with openenv_gym.start_server("openenv/CartPole-v1", provider=provider) as server:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+            child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                signal.alarm(20)
+                gymnasium.make("openenv/CartPole-v1", server=server)
+            except errors.ForkedSessionError as error:
+                code = 0 if "base_url=" in str(error) else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        env = gymnasium.make("openenv/CartPole-v1", server=server)
+        env.reset()
+        env.close()
 
 
 def test_servers_that_run_already(tmp_path: Any) -> None:
