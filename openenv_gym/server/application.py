@@ -19,6 +19,7 @@ from openenv_gym.server.vector.host import VectorHost
 from openenv_gym.server.vector.making import Traits, make_vector_host
 from openenv_gym.server.vector.native import NativeFactory
 from openenv_gym.server.vector.options import VectorOptions
+from openenv_gym.server.vector.partial import MAX_THREADS
 
 
 __all__ = ["Application", "create_app", "load_app"]
@@ -68,7 +69,9 @@ class Application:
         environment = self.factory(**options)
         return EnvironmentHost(environment, self.observables(environment))
 
-    def open_vector(self, options: dict[str, Any], vector: VectorOptions) -> VectorHost:
+    def open_vector(
+        self, options: dict[str, Any], vector: VectorOptions, max_threads: int = MAX_THREADS
+    ) -> VectorHost:
         """Make several environments for one session.
 
         Raises:
@@ -77,7 +80,7 @@ class Application:
             Exception: Whatever the factory raises.
         """
         check_options(self.factory, options)
-        traits = Traits(pinned=self.pins(options), releases_gil=self.releases_gil(options))
+        traits = Traits(self.pins(options), self.releases_gil(options), max_threads)
         return make_vector_host(
             lambda: self.factory(**options), options, vector, traits, self.native, self.name
         )

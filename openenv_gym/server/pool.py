@@ -55,6 +55,7 @@ class Pool:
         housekeeping: Callable[[float], None] = lambda now_s: None,
     ) -> None:
         self.poller: Poller = make_poller()
+        self.max_threads = max_threads
         self._max = max(max_threads, 2)
         self._cores = os.cpu_count() or 1
         self._housekeeping = housekeeping

@@ -218,7 +218,7 @@ class Sessions:
             if vector is None:
                 host = self._app.open(options)
             else:
-                host = self._app.open_vector(options, vector)
+                host = self._app.open_vector(options, vector, self._pool.max_threads)
             session = Session(
                 self._limits,
                 host,

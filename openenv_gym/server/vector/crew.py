@@ -36,11 +36,6 @@ class Crew:
         self._closed = False
         self._told = False
 
-    def widen(self, size: int) -> None:
-        """Allow more threads; never fewer."""
-        with self._lock:
-            self.size = max(self.size, size)
-
     def put(self, task: Task) -> None:
         """Have something done soon; at once, and here, where there can be no thread at all."""
         with self._lock:

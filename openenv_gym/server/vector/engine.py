@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -16,14 +15,11 @@ from openenv_gym.server.vector.crew import Crew
 from openenv_gym.server.vector.failures import raise_failures, reset_needed
 from openenv_gym.server.vector.infos import batch_infos
 from openenv_gym.server.vector.observations import ObservationBatcher, detached
-from openenv_gym.server.vector.partial import PartialSteps
+from openenv_gym.server.vector.partial import MAX_THREADS, PartialSteps
 from openenv_gym.server.vector.stepping import STEPPERS, Members, Outcome, close_quietly
 
 
 __all__ = ["Engine", "SubEnvironments"]
-
-# Those that step on their own often wait for something else than a processor.
-_MIN_MOVERS = 4
 
 Seeds = Sequence[int | None] | None
 Mask = NDArray[np.bool_] | None
@@ -72,6 +68,7 @@ class SubEnvironments:
         first: Number of the first one within the client's vector, for errors.
         threads: How many may step at once, this one included.
         pinned: Only the calling thread may touch the environments.
+        max_threads: How many of those that were sent may be in their steps at once.
 
     Attributes:
         name: ``"loop"`` or ``"threads"``.
@@ -86,6 +83,7 @@ class SubEnvironments:
         first: int = 0,
         threads: int = 1,
         pinned: bool = False,
+        max_threads: int = MAX_THREADS,
     ) -> None:
         count = len(envs)
         self.envs = list(envs)
@@ -102,6 +100,7 @@ class SubEnvironments:
         self._crew = Crew(threads - 1) if threads > 1 else None
         self._partial: PartialSteps | None = None
         self._pinned = pinned
+        self._max_threads = max_threads
         self._started = False
         self._last: Any = None
         # Observations that are newer than those in `_last`, by index.
@@ -259,8 +258,7 @@ class SubEnvironments:
 
     def _moving(self) -> PartialSteps:
         if self._partial is None:
-            size = min(max(_MIN_MOVERS, os.cpu_count() or 1), self._count)
-            crew = None if self._pinned else Crew(size)
+            crew = None if self._pinned else Crew(min(self._max_threads, self._count))
             self._partial = PartialSteps(self._members, self._stepper, crew, self._first)
         return self._partial
 

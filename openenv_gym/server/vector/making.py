@@ -18,6 +18,7 @@ from openenv_gym.server.vector.engine import SubEnvironments
 from openenv_gym.server.vector.host import VectorHost
 from openenv_gym.server.vector.native import NativeEngine, NativeFactory, NativeRequest
 from openenv_gym.server.vector.options import VectorOptions
+from openenv_gym.server.vector.partial import MAX_THREADS
 from openenv_gym.server.vector.stepping import close_quietly
 from openenv_gym.server.vector.typed import TypedSubEnvironment
 
@@ -32,10 +33,12 @@ class Traits:
     Attributes:
         pinned: All calls must come from one thread.
         releases_gil: Several threads step faster than one.
+        max_threads: See `SubEnvironments`.
     """
 
     pinned: bool = False
     releases_gil: bool = False
+    max_threads: int = MAX_THREADS
 
 
 def make_vector_host(
@@ -88,6 +91,7 @@ def make_vector_host(
             first=vector.first,
             threads=threads,
             pinned=traits.pinned,
+            max_threads=traits.max_threads,
         ),
         vector,
         single=envs[0],

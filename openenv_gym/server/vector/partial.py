@@ -41,8 +41,6 @@ class PartialSteps:
         self._members = members
         self._stepper = stepper
         self._crew = crew
-        if crew is not None:
-            crew.widen(min(count, MAX_THREADS))
         self._first = first
         self._outcome = Outcome(count)
         self._given: list[Any] = [None] * count
