@@ -22,4 +22,7 @@ BENCHMARKS = {
     "vector-atari-raw": "benchmarks.vector_atari:RAW",
     "vector-cartpole": "benchmarks.vector_cartpole:DEFAULT",
     "vector-cartpole-native": "benchmarks.vector_cartpole:NATIVE",
+    "vector-trivial": "benchmarks.vector_trivial:BENCHMARK",
+    "sessions-2048": "benchmarks.sessions:RATE",
+    "memory-session": "benchmarks.sessions:MEMORY",
 }

@@ -7,7 +7,9 @@ import importlib
 import sys
 
 from benchmarks import BENCHMARKS
-from benchmarks.harness import Benchmark, BenchmarkError, format_json, format_table, measure
+from benchmarks.harness import BenchmarkError, measure
+from benchmarks.model import Benchmark
+from benchmarks.reports import format_json, format_table
 
 
 def main() -> int:

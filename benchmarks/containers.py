@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import peers
-from benchmarks.harness import Benchmark, Contender, Limit, Peer
+from benchmarks.model import Benchmark, Contender, Limit, Peer
 
 
 __all__ = ["ATARI", "ECHO", "START_ATARI", "START_ECHO"]

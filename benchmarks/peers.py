@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
-from benchmarks.harness import ROOT, BenchmarkError, Contender, progress
+from benchmarks.harness import ROOT, BenchmarkError, progress
+from benchmarks.model import Contender
 from tools.venvs import SetupError, ensure_venv
 
 
@@ -18,6 +20,10 @@ __all__ = [
     "hosted_or_local",
     "made_vector",
     "openenv",
+    "openenv_vector",
+    "session_memory",
+    "sessions",
+    "sync_vector",
 ]
 
 OPENENV = "0.10"
@@ -58,26 +64,37 @@ def made_vector(
     return Contender(name, "vector_env", options, steps)
 
 
-def async_vector(
+def async_vector(env_id: str, /, *, num_envs: int, steps: int, **options: Any) -> Contender:
+    """Return Gymnasium's own `AsyncVectorEnv`; see `_of_one`."""
+    return _of_one("async", "AsyncVectorEnv", env_id, num_envs, steps, **options)
+
+
+def sync_vector(env_id: str, /, *, num_envs: int, steps: int, **options: Any) -> Contender:
+    """Return Gymnasium's own `SyncVectorEnv`; see `_of_one`."""
+    return _of_one("sync", "SyncVectorEnv", env_id, num_envs, steps, **options)
+
+
+def _of_one(
+    kind: str,
+    name: str,
     env_id: str,
-    /,
-    *,
     num_envs: int,
     steps: int,
+    *,
     modules: tuple[str, ...] = (),
     preprocess: bool = False,
     **kwargs: object,
 ) -> Contender:
-    """Return Gymnasium's own `AsyncVectorEnv`; with Atari's usual wrappers where asked for."""
+    """Return a vector of what `gymnasium.make` makes; with Atari's usual wrappers on request."""
     options = {
-        "kind": "async",
+        "kind": kind,
         "id": env_id,
         "num_envs": num_envs,
         "preprocess": preprocess,
         "kwargs": kwargs,
         "modules": list(modules),
     }
-    return Contender(f"AsyncVectorEnv, {num_envs}", "vector_env", options, steps)
+    return Contender(f"{name}, {num_envs}", "vector_env", options, steps)
 
 
 def ale_vector(game: str, *, num_envs: int, steps: int) -> Contender:
@@ -86,9 +103,9 @@ def ale_vector(game: str, *, num_envs: int, steps: int) -> Contender:
     return Contender("AtariVectorEnv in process", "vector_env", options, steps)
 
 
-def envpool(game: str, *, num_envs: int, steps: int) -> Contender:
-    """Return EnvPool."""
-    options = {"game": game, "num_envs": num_envs}
+def envpool(env_id: str, *, num_envs: int, steps: int) -> Contender:
+    """Return EnvPool; ids are its own: ``Pong-v5``."""
+    options = {"id": env_id, "num_envs": num_envs}
     return Contender(f"EnvPool {ENVPOOL}", "envpool", options, steps, _envpool_python)
 
 
@@ -105,6 +122,33 @@ def bare_container(*, steps: int) -> Contender:
 def openenv(kind: str, *, steps: int) -> Contender:
     """Return `openenv`'s own server and client; `kind` is one of `openenv_models.KINDS`."""
     return Contender(f"openenv {OPENENV}", "openenv", {"kind": kind}, steps, _openenv_python)
+
+
+def openenv_vector(kind: str, *, num_envs: int, steps: int) -> Contender:
+    """Return sessions of `openenv`'s server, moved at once by its own asynchronous client."""
+    options = {"kind": kind, "num_envs": num_envs}
+    return Contender(f"openenv {OPENENV}", "openenv_vector", options, steps, _openenv_python)
+
+
+def sessions(wire: str, *, sessions: int, steps: int) -> Contender:
+    """Return a server under the load of many sessions; `wire` is one of `wires.WIRES`."""
+    return _crowd(wire, "sessions", {"sessions": sessions}, steps)
+
+
+def session_memory(wire: str, *, sessions: int) -> Contender:
+    """Return what a server's memory grows by with so many idle sessions."""
+    return _crowd(wire, "session_memory", {"sessions": sessions}, sessions)
+
+
+def _crowd(wire: str, driver: str, options: dict[str, Any], steps: int) -> Contender:
+    """Return a load generator, which runs in the virtual environment of the server that it loads.
+
+    Both have the same Python, and what generates the load is the same code.
+    """
+    options = {"wire": wire, **options}
+    if wire == "openenv":
+        return Contender(f"openenv {OPENENV}", driver, options, steps, _openenv_python)
+    return Contender("openenv-gym, a process", driver, options, steps)
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import peers
-from benchmarks.harness import Benchmark, Limit, Peer
+from benchmarks.model import Benchmark, Limit, Peer
 
 
 BENCHMARK = Benchmark(

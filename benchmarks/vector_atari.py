@@ -7,7 +7,7 @@ back.
 from __future__ import annotations
 
 from benchmarks import peers
-from benchmarks.harness import Benchmark, Contender, Limit, Peer
+from benchmarks.model import Benchmark, Contender, Limit, Peer
 
 
 __all__ = ["EIGHT", "RAW", "SIXTY_FOUR"]
@@ -29,6 +29,7 @@ def _ours(num_envs: int, steps: int) -> Contender:
 EIGHT = Benchmark(
     name="vector-atari-8",
     title="Pong, 8 times 4x84x84, a step of all",
+    num_envs=8,
     ours=_ours(8, 800),
     peers=(
         Peer(peers.ale_vector("pong", num_envs=8, steps=800), Limit(rate_at_least=0.9)),
@@ -50,6 +51,7 @@ EIGHT = Benchmark(
 SIXTY_FOUR = Benchmark(
     name="vector-atari-64",
     title="Pong, 64 times 4x84x84, a step of all",
+    num_envs=64,
     ours=_ours(64, 120),
     peers=(
         Peer(peers.ale_vector("pong", num_envs=64, steps=120), Limit(rate_at_least=0.88)),
@@ -60,6 +62,7 @@ SIXTY_FOUR = Benchmark(
 RAW = Benchmark(
     name="vector-atari-raw",
     title="Pong, 8 times 210x160x3, a step of all",
+    num_envs=8,
     ours=peers.made_vector(
         "openenv-gym, containers",
         "openenv/Atari-v0",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import peers
-from benchmarks.harness import Benchmark, Limit, Peer
+from benchmarks.model import Benchmark, Limit, Peer
 
 
 __all__ = ["DEFAULT", "NATIVE"]
@@ -11,6 +11,7 @@ __all__ = ["DEFAULT", "NATIVE"]
 DEFAULT = Benchmark(
     name="vector-cartpole",
     title="64 CartPoles, each as it is alone, a step of all",
+    num_envs=64,
     ours=peers.made_vector(
         "openenv-gym, containers",
         "openenv/CartPole-v1",
@@ -27,6 +28,7 @@ DEFAULT = Benchmark(
 NATIVE = Benchmark(
     name="vector-cartpole-native",
     title='64 CartPoles, engine="native", a step of all',
+    num_envs=64,
     ours=peers.made_vector(
         "openenv-gym, containers",
         "openenv/CartPole-v1",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -16,10 +17,21 @@ from importlib import metadata
 from typing import Any
 
 
-__all__ = ["ACTIONS", "SEED", "child", "serve", "until_stdin_ends", "versions"]
+__all__ = [
+    "ACTIONS",
+    "SEED",
+    "Round",
+    "child",
+    "raise_descriptor_limit",
+    "serve",
+    "until_stdin_ends",
+    "versions",
+]
 
 ACTIONS = 4096  # prepared beforehand and taken in turn, so that drawing them is not measured
 SEED = 7
+
+_SPARE_DESCRIPTORS = 128  # beside one for each session
 
 Round = Callable[[int], float]
 
@@ -29,7 +41,8 @@ def serve(start: Callable[[dict[str, Any]], Generator[Round, None, None]]) -> No
 
     Args:
         start: Takes the contender's options and yields once: a function that takes a number of
-            steps and returns the seconds that they took. It closes down when it is resumed.
+            steps and returns the seconds that they took (or holds as many sessions and returns the
+            bytes that they take). It closes down when it is resumed.
     """
     answers = _private_stdout()
 
@@ -40,7 +53,7 @@ def serve(start: Callable[[dict[str, Any]], Generator[Round, None, None]]) -> No
     with contextmanager(start)(options) as take_round:
         answer(versions("numpy", "gymnasium", "ale-py", "websockets", "uvloop", "openenv"))
         for line in sys.stdin:
-            answer({"seconds": take_round(json.loads(line)["steps"])})
+            answer({"amount": take_round(json.loads(line)["steps"])})
 
 
 def _private_stdout() -> Any:
@@ -60,7 +73,7 @@ def versions(*distributions: str) -> dict[str, str]:
 
 
 @contextmanager
-def child(module: str, *arguments: str) -> Generator[str, None, None]:
+def child(module: str, *arguments: str) -> Generator[tuple[str, int], None, None]:
     """Run a module of this package as a server, and end it with this process.
 
     Args:
@@ -68,7 +81,7 @@ def child(module: str, *arguments: str) -> Generator[str, None, None]:
         arguments: Its arguments.
 
     Yields:
-        The line that it prints when it is ready.
+        The line that it prints when it is ready, and its process id.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", f"benchmarks.drivers.{module}", *arguments],
@@ -81,7 +94,7 @@ def child(module: str, *arguments: str) -> Generator[str, None, None]:
         ready = process.stdout.readline().strip()
         if not ready:
             raise RuntimeError(f"{module} ended before it was ready")
-        yield ready
+        yield ready, process.pid
     finally:
         process.stdin.close()
         try:
@@ -100,3 +113,20 @@ def until_stdin_ends(then: Callable[[], object]) -> None:
         then()
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+def raise_descriptor_limit(sessions: int) -> None:
+    """Let this process open a file for each of so many sessions.
+
+    Raises:
+        RuntimeError: It may not.
+    """
+    wanted = sessions + _SPARE_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            raise RuntimeError(
+                f"{wanted} open files are needed for {sessions} sessions, and {hard} are allowed: "
+                "raise the hard limit (ulimit -Hn)"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

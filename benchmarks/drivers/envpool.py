@@ -1,7 +1,7 @@
 # mypy: disable-error-code="import-not-found"
-"""Peer: EnvPool's Atari, in a virtual environment of its own.
+"""Peer: EnvPool, in a virtual environment of its own.
 
-Options: ``game`` as EnvPool spells it, ``num_envs``.
+Options: ``id`` as EnvPool spells it, ``num_envs``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.drivers.common import SEED, Round, serve
 
 def start(options: dict[str, Any]) -> Generator[Round, None, None]:
     """Make the environments and yield their rounds."""
-    envs = envpool.make_gymnasium(options["game"], num_envs=options["num_envs"], seed=SEED)
+    envs = envpool.make_gymnasium(options["id"], num_envs=options["num_envs"], seed=SEED)
     draw = np.random.default_rng(SEED)
     shape = (64, options["num_envs"])
     actions = cycle(draw.integers(envs.action_space.n, size=shape, dtype=np.int32))

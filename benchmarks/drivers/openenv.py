@@ -18,7 +18,10 @@ from benchmarks.drivers.openenv_models import KINDS, TrivialAction
 def start(options: dict[str, Any]) -> Generator[Round, None, None]:
     """Start the server, connect, and yield the rounds."""
     _, client, _ = KINDS[options["kind"]]
-    with child("openenv_server", options["kind"]) as address, client(address).sync() as env:
+    with (
+        child("openenv_server", options["kind"], "1") as (address, _),
+        client(address).sync() as env,
+    ):
         draw = random.Random(SEED)
         actions = cycle([TrivialAction(action_id=draw.randrange(2)) for _ in range(ACTIONS)])
         env.reset()

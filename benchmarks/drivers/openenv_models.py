@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found, misc, no-any-return"
-"""Two environments for `openenv` 0.10: one that does nothing, and one with an Atari-sized screen.
+"""Environments for `openenv` 0.10: four floats, an Atari-sized screen, and a preprocessed one.
 
 Written the way its own environments are; they do no work, so that what is measured is the way
 there and back.
@@ -16,6 +16,7 @@ from openenv.core.env_server import Action, Environment, Observation, State
 
 
 HEIGHT, WIDTH = 210, 160
+FRAMES = (84, 84, 4)
 
 
 class TrivialAction(Action):
@@ -32,6 +33,8 @@ class TrivialObservation(Observation):
 
 class TrivialEnvironment(Environment[TrivialAction, TrivialObservation, State]):
     """Returns the same observation every time."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
@@ -141,8 +144,59 @@ class ScreenClient(EnvClient[TrivialAction, ScreenObservation, State]):
         return State(**payload)
 
 
+class FramesObservation(Observation):
+    """What preprocessed Atari observes, as a list of integers like `openenv`'s own screens."""
+
+    pixels: list[int]
+
+
+class FramesEnvironment(Environment[TrivialAction, FramesObservation, State]):
+    """The peer of `trivial_env`: the same pixels every time, made a list anew each time."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pixels = np.zeros(FRAMES, np.uint8)
+        self._pixels[::2, ::3] = 200
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
+    ) -> FramesObservation:
+        """Return the frames."""
+        return FramesObservation(pixels=self._pixels.flatten().tolist(), reward=0.0)
+
+    def step(
+        self, action: TrivialAction, timeout_s: float | None = None, **kwargs: Any
+    ) -> FramesObservation:
+        """Return the frames."""
+        return FramesObservation(pixels=self._pixels.flatten().tolist(), reward=1.0)
+
+    @property
+    def state(self) -> State:
+        """Tell nothing."""
+        return State()
+
+
+class FramesClient(EnvClient[TrivialAction, FramesObservation, State]):
+    """Client of `FramesEnvironment`."""
+
+    def _step_payload(self, action: TrivialAction) -> dict[str, Any]:
+        return {"action_id": action.action_id}
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[FramesObservation]:
+        reward, done = payload.get("reward"), payload.get("done", False)
+        pixels = payload["observation"]["pixels"]
+        observation = FramesObservation(pixels=pixels, reward=reward, done=done)
+        return StepResult(observation=observation, reward=reward, done=done)
+
+    def _parse_state(self, payload: dict[str, Any]) -> State:
+        return State(**payload)
+
+
 # Name -> the environment, its client, its observation.
 KINDS: dict[str, tuple[Any, Any, Any]] = {
     "trivial": (TrivialEnvironment, TrivialClient, TrivialObservation),
     "screen": (ScreenEnvironment, ScreenClient, ScreenObservation),
+    "frames": (FramesEnvironment, FramesClient, FramesObservation),
 }

@@ -1,7 +1,8 @@
 # mypy: disable-error-code="import-not-found"
-"""Server of `benchmarks.drivers.openenv`, as its own environments' `app.py` makes it.
+"""Server of `openenv` 0.10, as its own environments' `app.py` makes it.
 
-Argument: the kind, of `openenv_models.KINDS`. Prints its address when it is ready.
+Arguments: the kind, of `openenv_models.KINDS`, and how many sessions there may be. Prints its
+address when it is ready.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ import sys
 import uvicorn
 from openenv.core.env_server import create_app
 
-from benchmarks.drivers.common import until_stdin_ends
+from benchmarks.drivers.common import raise_descriptor_limit, until_stdin_ends
 from benchmarks.drivers.openenv_models import KINDS, TrivialAction
 
 
-def main(kind: str) -> None:
+def main(kind: str, sessions: int) -> None:
     """Serve until standard input ends."""
     environment, _, observation = KINDS[kind]
-    app = create_app(environment, TrivialAction, observation, env_name=kind)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    raise_descriptor_limit(sessions)
+    app = create_app(
+        environment, TrivialAction, observation, env_name=kind, max_concurrent_envs=sessions
+    )
+    # No keep-alive pings: a contender that waits for its turn does not answer any.
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws_ping_interval=None))
     # Bound here rather than by uvicorn, so that the system picks a free port without a race.
     listener = socket.create_server(("127.0.0.1", 0))
     until_stdin_ends(lambda: setattr(server, "should_exit", True))
@@ -29,4 +34,4 @@ def main(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

@@ -23,12 +23,21 @@ def make_vec(options: dict[str, Any]) -> Any:
 
 def make_async(options: dict[str, Any]) -> Any:
     """Make an `AsyncVectorEnv`: a process for each sub-environment."""
+    return gymnasium.vector.AsyncVectorEnv(_creators(options))
+
+
+def make_sync(options: dict[str, Any]) -> Any:
+    """Make a `SyncVectorEnv`: all sub-environments in this process, one after the other."""
+    return gymnasium.vector.SyncVectorEnv(_creators(options))
+
+
+def _creators(options: dict[str, Any]) -> list[Callable[[], Any]]:
     wrap = _preprocessed if options.get("preprocess") else _as_it_is
 
     def make() -> Any:
         return wrap(gymnasium.make(options["id"], **options["kwargs"]))
 
-    return gymnasium.vector.AsyncVectorEnv([make] * options["num_envs"])
+    return [make] * options["num_envs"]
 
 
 def make_ale(options: dict[str, Any]) -> Any:
@@ -41,6 +50,7 @@ def make_ale(options: dict[str, Any]) -> Any:
 MAKERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "make_vec": make_vec,
     "async": make_async,
+    "sync": make_sync,
     "ale": make_ale,
 }
 
