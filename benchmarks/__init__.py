@@ -1,13 +1,19 @@
-"""Measurements that the README quotes: ``python -m benchmarks NAME``.
+"""Measurements that the README and docs/performance.md quote: ``python -m benchmarks NAME``.
 
-Each is named in `BENCHMARKS`; `harness` measures and reports, `drivers`
-are the processes that are measured.
+Each is named in `BENCHMARKS`, or, for the page's picture, in `SCALING`; `harness` measures,
+`reports` and `page` show, `drivers` are the processes that are measured.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
 
-__all__ = ["BENCHMARKS"]
+
+if TYPE_CHECKING:
+    from benchmarks.model import Benchmark
+
+__all__ = ["BENCHMARKS", "SCALING", "load"]
 
 # Name on the command line -> where its `Benchmark` is.
 BENCHMARKS = {
@@ -26,3 +32,20 @@ BENCHMARKS = {
     "sessions-2048": "benchmarks.sessions:RATE",
     "memory-session": "benchmarks.sessions:MEMORY",
 }
+
+# Name -> where its `Benchmark`s are, one for each number of environments.
+SCALING = {
+    "scaling-atari": "benchmarks.scaling:ATARI",
+    "scaling-cartpole": "benchmarks.scaling:CARTPOLE",
+}
+
+
+def load(name: str) -> tuple[Benchmark, ...]:
+    """Return what a name on the command line stands for.
+
+    Raises:
+        KeyError: There is no such name.
+    """
+    module, _, attribute = {**BENCHMARKS, **SCALING}[name].partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    return found if isinstance(found, tuple) else (found,)
