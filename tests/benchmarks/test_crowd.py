@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ from benchmarks.drivers.servers import Server, trivial_server
 from benchmarks.drivers.session_memory import memory_bytes
 from benchmarks.drivers.wires import OpenEnvGymWire, OpenEnvWire, WrongReply
 
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(select, "epoll"), reason="the load generator needs epoll, which Linux has"
+)
 
 ROOT = Path(__file__).parents[2]
 
