@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -169,7 +170,23 @@ class Fleet:
             connection.abandon(pending)
         for member in self.members:
             member.connection.forget()
+        _discard(self.members)
+
+
+def _discard(members: Sequence[Member]) -> None:
+    """Stop servers, all at once: one that is stuck takes its time, and not that of the others."""
+    waits: list[threading.Thread] = []
+    for member in members[1:]:
+        thread = threading.Thread(target=member.discard, name="openenv-stop", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads, as at the end of the interpreter
             member.discard()
+        else:
+            waits.append(thread)
+    members[0].discard()
+    for thread in waits:
+        thread.join()
 
 
 def raise_failures(fleet: Fleet, outcomes: Sequence[Outcome | None]) -> None:
