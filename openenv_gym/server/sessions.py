@@ -66,6 +66,7 @@ class Sessions:
         debug: Send tracebacks to clients.
         pinned_threads: Threads for environments with thread affinity.
         max_envs: Sub-environments that a vector session may have; it takes one place.
+        name_prefix: What names of sessions begin with.
     """
 
     def __init__(
@@ -79,8 +80,10 @@ class Sessions:
         debug: bool,
         pinned_threads: int,
         max_envs: int = DEFAULT_MAX_ENVS,
+        name_prefix: str = "",
     ) -> None:
         self.draining = False
+        self._name_prefix = name_prefix
         self._app = app
         self._limits = limits
         self._pool = pool
@@ -227,6 +230,7 @@ class Sessions:
                 debug=self._debug,
                 pinned=pinned,
             )
+            session.protocol.name = f"{self._name_prefix}{session.name}"
             environment = {
                 **host.describe(),
                 "package": self._app.name,
