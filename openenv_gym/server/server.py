@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
@@ -53,6 +53,8 @@ class Server:
         debug: Send tracebacks to clients.
     """
 
+    connection_class: ClassVar[type[Connection]] = Connection
+
     def __init__(
         self,
         app: Application,
@@ -73,10 +75,7 @@ class Server:
             {"/health": self._health, "/metadata": self._metadata, "/schema": self._schema},
             token=token,
         )
-        self.sessions = Sessions(
-            app,
-            self.limits,
-            self.pool,
+        self.sessions = self._make_sessions(
             capacity=capacity,
             max_waiting=max_waiting,
             debug=debug,
@@ -89,6 +88,10 @@ class Server:
         self._paths: list[str] = []
         self._next_warning_s = 0.0
         self._stop_fd, self._stop_end = os.pipe()
+
+    def _make_sessions(self, **options: Any) -> Sessions:
+        """Make what HELLO leads to; one of several processes does it in another way."""
+        return Sessions(self.app, self.limits, self.pool, **options)
 
     # -- addresses ----------------------------------------------------------------------------
 
@@ -134,10 +137,12 @@ class Server:
             peer: Where it comes from, for logs.
             first_bytes: Called when the peer begins to speak, or hangs up; it may take its time.
         """
-        connection = Connection(self, sock, peer, first_bytes=first_bytes)
+        self._serve(self.connection_class(self, sock, peer, first_bytes=first_bytes))
+
+    def _serve(self, connection: Connection) -> None:
         with self._lock:
             self._connections.add(connection)
-        self.pool.add(sock.fileno(), connection.on_event)
+        self.pool.add(connection.fileno(), connection.on_event)
 
     def adopt_channel(self, channel: socket.socket) -> None:
         """Serve the sockets that a parent process sends through a channel; its end is ours.
