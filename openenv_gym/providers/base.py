@@ -6,10 +6,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from openenv_gym.client import Address
-from openenv_gym.errors import ConnectionLostError, printable
+from openenv_gym.errors import (
+    ConnectionLostError,
+    InvalidOptionError,
+    IsolationError,
+    printable,
+)
 
 
-__all__ = ["NEW_ONE", "Provider", "RunningServer", "ServerTarget", "tail_of"]
+__all__ = [
+    "NEW_ONE",
+    "Provider",
+    "RunningServer",
+    "ServerTarget",
+    "check_workers",
+    "refuse_isolation",
+    "tail_of",
+]
 
 NEW_ONE = "Make a new environment."
 """What to do about a server that is gone."""
@@ -39,6 +52,7 @@ class ServerTarget:
         thread_affinity: Every call of an environment comes from the same thread.
         num_servers: Servers that share the machine with this one, itself included.
         num_envs: Sub-environments that it will hold.
+        isolate_sessions: Each of them is a session, in a process and as a user of its own.
     """
 
     package: str
@@ -47,6 +61,34 @@ class ServerTarget:
     thread_affinity: bool = False
     num_servers: int = 1
     num_envs: int = 1
+    isolate_sessions: bool = False
+
+
+def check_workers(workers: object) -> int:
+    """Check how many worker processes a server is to have.
+
+    Raises:
+        InvalidOptionError: It is no such number.
+    """
+    if type(workers) is not int or workers < 1:
+        raise InvalidOptionError(
+            f"workers={workers!r:.80}: expected an integer of at least 1.", field="workers"
+        )
+    return workers
+
+
+def refuse_isolation(target: ServerTarget, provider: str) -> None:
+    """Refuse to serve sessions that a provider cannot keep apart.
+
+    Raises:
+        IsolationError: They are to be kept apart.
+    """
+    if target.isolate_sessions:
+        raise IsolationError(
+            f"Sessions of {target.package} are to be kept apart, which provider={provider!r} "
+            "cannot do.",
+            hint='Take provider="docker".',
+        )
 
 
 class RunningServer(Protocol):

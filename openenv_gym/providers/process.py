@@ -15,7 +15,14 @@ import uuid
 
 from openenv_gym import errors
 from openenv_gym.client import Address, ChannelAddress
-from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget, tail_of
+from openenv_gym.providers.base import (
+    NEW_ONE,
+    RunningServer,
+    ServerTarget,
+    check_workers,
+    refuse_isolation,
+    tail_of,
+)
 from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
 
 
@@ -34,7 +41,7 @@ class ProcessServer:
 
     token: str | None = None
 
-    def __init__(self, target: ServerTarget) -> None:
+    def __init__(self, target: ServerTarget, *, workers: int = 1) -> None:
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
         self._lock = threading.RLock()
@@ -43,6 +50,8 @@ class ProcessServer:
         command = [sys.executable, "-c", _bootstrap(), target.package]
         if target.thread_affinity:
             command.append("--thread-affinity")
+        if workers > 1:
+            command += ["--workers", str(workers)]
         try:
             with contextlib.ExitStack() as undo:
                 # It has no name, so nothing stays behind; it is open while the server runs.
@@ -137,14 +146,28 @@ class ProcessServer:
 
 
 class ProcessProvider:
-    """Starts each server as a process of its own."""
+    """Starts each server as a process of its own.
+
+    Args:
+        workers: Worker processes of each, which share its sessions.
+
+    Raises:
+        InvalidOptionError: That is no number of processes.
+    """
 
     name = "process"
     isolates = False
 
+    def __init__(self, *, workers: int = 1) -> None:
+        self._workers = check_workers(workers)
+
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`."""
-        return ProcessServer(target)
+        refuse_isolation(target, self.name)
+        return ProcessServer(target, workers=self._workers)
+
+    def __repr__(self) -> str:
+        return f"ProcessProvider(workers={self._workers})"
 
 
 _alive: set[ProcessServer] = set()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from openenv_gym import errors
 from openenv_gym.client import Address, Loss, not_lost
-from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget
+from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget, refuse_isolation
 from openenv_gym.server import Application, Server, load_app
 
 
@@ -74,6 +74,7 @@ class ThreadProvider:
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`."""
+        refuse_isolation(target, self.name)
         with _as_start_error():
             app = load_app(target.package, thread_affinity=target.thread_affinity)
         return self.serve(app)

@@ -215,6 +215,7 @@ def start(
     allow_unisolated: bool = False,
     num_servers: int = 1,
     num_envs: int = 1,
+    isolate_sessions: bool = False,
 ) -> RunningServer:
     """Start a server for an entry.
 
@@ -224,6 +225,7 @@ def start(
         allow_unisolated: See `make_env`.
         num_servers: Servers that share the machine.
         num_envs: Sub-environments that it will hold.
+        isolate_sessions: Each of them will be a session, to be kept apart from the others.
 
     Raises:
         InvalidOptionError: Only a server that runs already can serve it.
@@ -254,6 +256,7 @@ def start(
             thread_affinity=entry.thread_affinity,
             num_servers=num_servers,
             num_envs=num_envs,
+            isolate_sessions=isolate_sessions,
         )
     )
 

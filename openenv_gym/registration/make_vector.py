@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import numbers
 import os
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
+from openenv_gym.registration.lodging import Lodging
 from openenv_gym.registration.make import (
     choose_place,
     connect,
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
     from openenv_gym.providers import Provider, RunningServer
     from openenv_gym.registration.catalogue import CatalogueEntry
+    from openenv_gym.registration.lodging import Stay
     from openenv_gym.registration.shared import SharedServer
     from openenv_gym.vector import Member, Opened, RemoteVectorEnv
 
 __all__ = ["make_vector_env"]
 
 _AT_ONCE = 32  # servers that are started, and sessions that are opened, at the same time
+_ROOM_S = 30.0  # so long the room of an earlier session may take to be free again
 _ENGINES = ("default", "native")
 
 _OWN: Any = object()
@@ -69,7 +73,8 @@ def make_vector_env(
         num_envs: Sub-environments.
         num_servers: Servers to spread them over, evenly. By default as many as there are
             processors; one where its engine steps all sub-environments at once; and one for each
-            sub-environment where the environment runs untrusted code.
+            sub-environment where the environment runs untrusted code: fewer are shared by sessions
+            with a process and a user of their own each.
             With `base_url` or `server`, sessions to open there: one for each address by default.
         autoreset_mode: See `gymnasium.vector.AutoresetMode`.
         max_episode_steps: Truncate episodes after so many steps; None or -1: never. The server
@@ -149,14 +154,18 @@ def make_vector_env(
         urls = where if isinstance(where, list) else [where]
         members = opening.reach(urls, num_envs, num_servers or len(urls))
     else:
+        contained = entry.untrusted and not allow_unisolated
         if num_servers is None:
-            if entry.untrusted and not allow_unisolated:
+            if contained:
                 num_servers = num_envs
             elif engine == "native" or _vectorized(entry, opening.options):
                 num_servers = 1
             else:
                 num_servers = os.cpu_count() or 1
-        members = opening.start(num_envs, num_servers)
+        if contained and num_servers < num_envs:
+            members = opening.lodge(num_envs, num_servers)
+        else:
+            members = opening.start(num_envs, num_servers)
     from openenv_gym.vector import RemoteVectorEnv
 
     return RemoteVectorEnv.from_members(
@@ -240,12 +249,45 @@ class _Opening:
             return Opened(connection, server.stop)
 
         with contextlib.ExitStack() as undo:
-            undo.callback(_stop_all, running)
+            undo.callback(lambda: _stop_all(list(running.values())))
             start_one(0)  # alone: it may have to build an image, or fail for all the others
             _at_once(start_one, range(1, num_servers))
             members = self._open(num_envs, num_servers, open_one)
             undo.pop_all()
         return members
+
+    def lodge(self, num_envs: int, num_servers: int) -> list[Member]:
+        """Start servers, and open a session for each sub-environment, which shares nothing else."""
+        from openenv_gym.vector import Opened, slices
+
+        lodgings: list[Lodging] = []
+        plan: list[Lodging] = []
+        for _, size in slices(num_envs, num_servers):
+            launch = functools.partial(
+                start,
+                self._entry,
+                self._provider,
+                allow_unisolated=self._allow_unisolated,
+                num_servers=num_servers,
+                num_envs=size,
+                isolate_sessions=True,
+            )
+            lodgings.append(Lodging(launch))
+            plan += [lodgings[-1]] * size
+        limits = {**self._limits, "wait_s": max(self._limits["wait_s"], _ROOM_S)}
+
+        def open_one(index: int, vector: dict[str, Any]) -> Opened:
+            stay = plan[index].enter()
+            with stay.opening():
+                connection = open_session(self._entry, stay, self.options, vector=vector, **limits)
+            return Opened(connection, stay.stop)
+
+        with contextlib.ExitStack() as undo:
+            held: list[Stay] = []
+            undo.callback(_stop_all, held)
+            held.append(lodgings[0].enter())  # alone: see `start`
+            _at_once(lambda index: held.append(lodgings[index].enter()), range(1, num_servers))
+            return self._open(num_envs, num_envs, open_one)
 
     def _open(
         self,
@@ -305,8 +347,8 @@ def _at_once(work: Callable[[int], None], indices: Sequence[int]) -> None:
         call.result()
 
 
-def _stop_all(running: dict[int, RunningServer]) -> None:
-    for server in list(running.values()):
+def _stop_all(running: Sequence[RunningServer]) -> None:
+    for server in running:
         server.stop()
 
 

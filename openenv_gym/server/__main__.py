@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import gc
-import logging
 import math
 import os
-import resource
 import signal
 import socket
 import sys
@@ -18,16 +16,15 @@ from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import load_app
+from openenv_gym.server.process import close_to_others, log_to_stderr, raise_descriptor_limit
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
 
 _MAX_LOG_BYTES = 16 << 20
 _MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # of the address of a Unix socket
-_PR_SET_DUMPABLE = 4  # prctl(2)
-_SPARE_DESCRIPTORS = 64  # beside one for each session
-
-_log = logging.getLogger("openenv_gym.server")
+_SESSION_PIDS = 256
+_SESSION_THREADS = 8  # of a process that holds one session
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -61,6 +58,29 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--thread-affinity", action="store_true", help="all calls of an environment in one thread"
     )
+    parser.add_argument(
+        "--workers",
+        type=_integer(1, 1024),
+        default=1,
+        metavar="N",
+        help="processes that share the sessions evenly; one that dies is replaced, and only its "
+        "sessions are lost",
+    )
+    parser.add_argument(
+        "--isolate-sessions",
+        action="store_true",
+        help="a process for each session, with its own user (where this runs as root), temporary "
+        "directory and limits; all that it started ends with the session",
+    )
+    parser.add_argument(
+        "--session-pids",
+        type=_integer(16),
+        default=_SESSION_PIDS,
+        metavar="N",
+        help="with --isolate-sessions, as root: processes and threads that a session may have",
+    )
+    parser.add_argument("--session-directory", metavar="PATH", help=argparse.SUPPRESS)
+    parser.add_argument("--session-user", type=_integer(1), help=argparse.SUPPRESS)
     parser.add_argument("--resume-grace-s", type=_seconds, default=Limits.resume_grace_s)
     parser.add_argument("--idle-timeout-s", type=_seconds, default=Limits.idle_timeout_s)
     parser.add_argument("--max-frame-bytes", type=_integer(4096), default=Limits.max_frame_bytes)
@@ -72,12 +92,9 @@ def main(argv: list[str] | None = None) -> int:
     addresses = (options.port, options.uds, options.dial, options.channel_fd)
     if all(address is None for address in addresses):
         options.port = 8000
-    logging.basicConfig(
-        level=logging.DEBUG if options.debug else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    # At DEBUG it logs the heads of requests, and with them the token.
-    logging.getLogger("websockets").setLevel(logging.INFO)
+    if options.isolate_sessions and options.workers != 1:
+        parser.error("--isolate-sessions has a process for each session: leave --workers away")
+    log_to_stderr(debug=options.debug)
     try:
         return _serve(options)
     except (errors.OpenEnvGymError, OSError) as error:
@@ -90,22 +107,13 @@ def _serve(options: argparse.Namespace) -> int:
     if options.owner_stdin:
         # The token is its first line; its end, later on, that the owner is gone.
         token = _read_line(0)
-    _raise_descriptor_limit(options.capacity)
+    raise_descriptor_limit(options.capacity)
     limits = Limits(
         max_frame_bytes=options.max_frame_bytes,
         resume_grace_s=options.resume_grace_s,
         idle_timeout_s=options.idle_timeout_s,
     )
-    server = Server(
-        load_app(options.environment, thread_affinity=options.thread_affinity),
-        limits=limits,
-        capacity=options.capacity,
-        max_waiting=options.max_waiting,
-        max_threads=options.max_threads,
-        max_envs=options.max_envs,
-        token=token,
-        debug=options.debug,
-    )
+    server = _make_server(options, limits, token)
     # What an environment forks must not hold connections open when this process is gone.
     os.register_at_fork(after_in_child=server.close_after_fork)
     if options.uds is not None:
@@ -119,10 +127,10 @@ def _serve(options: argparse.Namespace) -> int:
         os.set_inheritable(options.channel_fd, False)
         server.adopt_channel(socket.socket(fileno=options.channel_fd))
     if options.owner_stdin:
-        _close_to_others()
+        close_to_others()
         server.watch_owner(0)
     if options.dial is not None:
-        _close_to_others()
+        close_to_others()
         server.dial_owner(options.dial)
     told = False
 
@@ -157,12 +165,42 @@ def _serve(options: argparse.Namespace) -> int:
     os._exit(0)
 
 
-def _close_to_others() -> None:
-    """Keep programs of the same user, which an environment may start, from reading our memory."""
-    if sys.platform == "linux":
-        import ctypes
+def _make_server(options: argparse.Namespace, limits: Limits, token: str | None) -> Server:
+    if options.workers == 1 and not options.isolate_sessions:
+        return Server(
+            load_app(options.environment, thread_affinity=options.thread_affinity),
+            limits=limits,
+            capacity=options.capacity,
+            max_waiting=options.max_waiting,
+            max_threads=options.max_threads,
+            max_envs=options.max_envs,
+            token=token,
+            debug=options.debug,
+        )
+    from openenv_gym.server.workers import Supervisor, WorkerOptions
 
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    alone = options.isolate_sessions
+    return Supervisor(
+        WorkerOptions(
+            environment=options.environment,
+            thread_affinity=options.thread_affinity,
+            capacity=options.capacity,
+            max_threads=min(options.max_threads, _SESSION_THREADS)
+            if alone
+            else options.max_threads,
+            max_envs=options.max_envs,
+            debug=options.debug,
+            limits=limits.to_wire(),
+            isolate=alone,
+            max_pids=options.session_pids,
+        ),
+        workers=0 if alone else options.workers,
+        capacity=options.capacity,
+        max_waiting=options.max_waiting,
+        token=token,
+        directory=options.session_directory,
+        first_user=options.session_user,
+    )
 
 
 def _integer(least: int, most: float = math.inf) -> Callable[[str], int]:
@@ -228,24 +266,6 @@ def _read_line(fd: int) -> str:
     while (byte := os.read(fd, 1)) not in (b"", b"\n"):
         line += byte
     return line.decode("ascii")
-
-
-def _raise_descriptor_limit(capacity: int) -> None:
-    """Let the process open as many files as it may, for each session needs a connection."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            soft = hard
-        except (OSError, ValueError):  # macOS takes no infinity here
-            pass
-    if soft != resource.RLIM_INFINITY and capacity + _SPARE_DESCRIPTORS > soft:
-        _log.warning(
-            "This process may open %d files, which is too few for %d sessions: raise the limit "
-            "(ulimit -Hn), or lower --capacity.",
-            soft,
-            capacity,
-        )
 
 
 def _trim_log() -> None:

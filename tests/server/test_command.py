@@ -16,6 +16,7 @@ import openenv_gym  # noqa: F401  # registers the ids
 from openenv_gym import errors
 from openenv_gym.server import __main__ as command
 from openenv_gym.server import create_app, load_app
+from openenv_gym.server.process import raise_descriptor_limit
 from tests.support.worlds import CountingEnv
 
 
@@ -99,7 +100,7 @@ def test_the_limit_of_open_files_is_raised(caplog: pytest.LogCaptureFixture) -> 
         pytest.skip("no limit of open files here")
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1), hard))
-        command._raise_descriptor_limit(hard)
+        raise_descriptor_limit(hard)
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -150,7 +151,7 @@ def test_an_address_of_version_6_is_shown_in_brackets(
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     monkeypatch.setattr(command.gc, "freeze", lambda: None)
     monkeypatch.setattr(command.os, "register_at_fork", lambda **_: None)
-    monkeypatch.setattr(command, "_raise_descriptor_limit", lambda _: None)
+    monkeypatch.setattr(command, "raise_descriptor_limit", lambda _: None)
     monkeypatch.setattr(logging, "basicConfig", lambda **kwargs: None)
     assert command.main(["gymnasium", "--host", "::1", "--port", "0"]) == 1
     assert "http://[::1]:8123" in capsys.readouterr().out

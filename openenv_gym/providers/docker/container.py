@@ -31,6 +31,7 @@ from openenv_gym.providers.docker.hardening import (
     MOUNT_POINT,
     PORT,
     ContainerLimits,
+    IsolatedSessions,
     container_options,
 )
 from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress, close_stream
@@ -82,6 +83,7 @@ class DockerServer:
         image: Image that holds it.
         limits: Bounds of the container.
         reach: How it is to be reached.
+        workers: Its worker processes; without effect where each session has one.
 
     Attributes:
         address: Where it is.
@@ -99,7 +101,10 @@ class DockerServer:
         image: str,
         limits: ContainerLimits,
         reach: Reach,
+        *,
+        workers: int = 1,
     ) -> None:
+        self._workers = workers
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
         self._lock = threading.RLock()
@@ -140,6 +145,12 @@ class DockerServer:
         command = ["python", "-m", "openenv_gym.server", target.package]
         if target.thread_affinity:
             command.append("--thread-affinity")
+        sessions = None
+        if target.isolate_sessions:
+            sessions = IsolatedSessions.within(limits, target.num_envs)
+            command += sessions.arguments()
+        elif self._workers > 1:
+            command += ["--workers", str(self._workers)]
         mount = None
         if reach is Reach.SOCKET:
             mount = make_mount(self._directory)
@@ -162,7 +173,9 @@ class DockerServer:
                 "openenv.environment": target.package,
                 "openenv.version": __version__,
             },
-            **container_options(limits, mount=mount, published=reach is Reach.PORT),
+            **container_options(
+                limits, mount=mount, published=reach is Reach.PORT, sessions=sessions
+            ),
         )
 
     def _open_lifeline(self) -> None:

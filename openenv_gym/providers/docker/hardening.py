@@ -13,10 +13,16 @@ from typing import Any
 from openenv_gym.errors import InvalidOptionError
 
 
-__all__ = ["MOUNT_POINT", "PORT", "ContainerLimits", "container_options"]
+__all__ = ["MOUNT_POINT", "PORT", "ContainerLimits", "IsolatedSessions", "container_options"]
 
 MOUNT_POINT = "/run/openenv"
 PORT = 8000
+_SESSIONS = "/run/sessions"
+_SUPERVISOR_PIDS = 64
+_SESSION_PIDS = 128  # and two for each processor
+_MIN_SESSION_PIDS = 32  # a server, and libraries that start a few threads
+_MAX_SESSIONS = 1024
+_PROCESS_BYTES = 256 << 20  # for each process beyond the first
 _USERS = range(20_000, 60_000)  # below 65,536, which is all that a user namespace maps
 
 
@@ -28,7 +34,8 @@ class ContainerLimits:
         memory_bytes: Memory; swap is not added to it.
         cpus: Processors, as a number of them.
         pids: Processes and threads.
-        tmp_bytes: Size of ``/tmp``, the only place to write to; it counts as memory.
+        tmp_bytes: Size of ``/tmp``, the only place to write to; it counts as memory. Where each
+            session has a directory of its own instead, the size of each.
         files: Open files of each process.
         log_bytes: Log kept by the daemon.
     """
@@ -59,6 +66,8 @@ class ContainerLimits:
         *,
         num_servers: int = 1,
         num_envs: int = 1,
+        workers: int = 1,
+        isolate_sessions: bool = False,
         cores: int | None = None,
         machine_bytes: int | None = None,
     ) -> ContainerLimits:
@@ -70,20 +79,93 @@ class ContainerLimits:
         Args:
             num_servers: Servers that share the machine.
             num_envs: Sub-environments of one of them.
+            workers: Worker processes of one of them.
+            isolate_sessions: Each sub-environment is a session with a process of its own.
             cores: Processors of the machine; by default of this one.
             machine_bytes: Its memory, which no container gets more of.
         """
         cores = cores or os.cpu_count() or 1
-        memory_bytes = (2 << 30) + num_envs * (16 << 20)
+        processes = num_envs + 1 if isolate_sessions else workers
+        memory_bytes = (2 << 30) + num_envs * (16 << 20) + (processes - 1) * _PROCESS_BYTES
+        pids = 256 + 2 * num_envs + 2 * cores
+        if isolate_sessions:
+            pids = _SUPERVISOR_PIDS + processes * (1 + _SESSION_PIDS + 2 * cores)
+        elif workers > 1:
+            pids = _SUPERVISOR_PIDS + 2 * num_envs + workers * (256 + 2 * cores)
         return cls(
             memory_bytes=min(memory_bytes, machine_bytes or memory_bytes),
             cpus=max(1.0, cores / num_servers),
-            pids=256 + 2 * num_envs + 2 * cores,
+            pids=pids,
         )
 
 
+@dataclass(frozen=True)
+class IsolatedSessions:
+    """Sessions that share a container, each with a process, a user and a directory of its own.
+
+    Attributes:
+        count: How many there may be at once.
+        pids: Processes and threads of each.
+        first_user: User of the first directory; see `openenv_gym.server.workers.isolation.Slots`.
+    """
+
+    count: int
+    pids: int
+    first_user: int
+
+    @classmethod
+    def within(cls, limits: ContainerLimits, count: int) -> IsolatedSessions:
+        """Divide the bounds of a container.
+
+        Raises:
+            InvalidOptionError: They are too few processes for so many sessions.
+        """
+        slots = count + 1  # the next process is kept ready
+        # One process beside each session cleans up after it.
+        pids = (limits.pids - _SUPERVISOR_PIDS - slots) // slots
+        if pids < _MIN_SESSION_PIDS:
+            least = _SUPERVISOR_PIDS + slots * (1 + _MIN_SESSION_PIDS)
+            raise InvalidOptionError(
+                f"pids is {limits.pids}, expected at least {least} for {count} sessions in one "
+                "container.",
+                field="pids",
+                hint="Raise it, or take more servers (num_servers=).",
+            )
+        if count > _MAX_SESSIONS:
+            raise InvalidOptionError(
+                f"{count} sessions in one container, expected at most {_MAX_SESSIONS}.",
+                field="num_servers",
+                hint="Take more servers.",
+            )
+        users = range(_USERS.start, _USERS.stop - 2 * slots)
+        return cls(count, pids, secrets.choice(users))
+
+    def tmpfs(self, limits: ContainerLimits) -> dict[str, str]:
+        """Return the file systems: one for each session, which nobody else can enter."""
+        options = f"rw,nosuid,nodev,noexec,size={limits.tmp_bytes},nr_inodes=4096,mode=0700"
+        return {
+            f"{_SESSIONS}/{number}": f"{options},uid={user},gid={user}"
+            for number in range(self.count + 1)
+            for user in [self.first_user + 2 * number]
+        } | {"/tmp": "rw,nosuid,nodev,noexec,size=65536,nr_inodes=16,mode=0755"}
+
+    def arguments(self) -> list[str]:
+        """Return arguments of the server."""
+        return [
+            "--isolate-sessions",
+            *("--capacity", str(self.count)),
+            *("--session-directory", _SESSIONS),
+            *("--session-user", str(self.first_user)),
+            *("--session-pids", str(self.pids)),
+        ]
+
+
 def container_options(
-    limits: ContainerLimits, *, mount: str | None = None, published: bool = False
+    limits: ContainerLimits,
+    *,
+    mount: str | None = None,
+    published: bool = False,
+    sessions: IsolatedSessions | None = None,
 ) -> dict[str, Any]:
     """Return the keyword arguments of docker-py's ``containers.create``.
 
@@ -92,6 +174,7 @@ def container_options(
         mount: Directory of the host that appears, read-only, at `MOUNT_POINT`; without one the
             container reads its standard input.
         published: Give it a network, and publish `PORT` on the loopback interface.
+        sessions: Sessions that share it, and are separated by a server that may change users.
     """
     from docker.types import LogConfig, Mount, Ulimit
 
@@ -102,18 +185,31 @@ def container_options(
     network: dict[str, Any] = {"network_mode": "none"}
     if published:
         network = {"network_mode": "bridge", "ports": {f"{PORT}/tcp": ("127.0.0.1", None)}}
-    return {
-        **network,
-        "read_only": True,
-        "mounts": mounts,
+    alone: dict[str, Any] = {
+        # Limits of the kernel that count for each user would else be shared by all containers.
+        "user": f"{user}:{user}",
         "tmpfs": {
             "/tmp": f"rw,nosuid,nodev,noexec,size={limits.tmp_bytes},nr_inodes=4096,mode=1777"
         },
         "shm_size": 1 << 20,
+        "ipc_mode": "private",
+    }
+    if sessions is not None:
+        alone = {
+            # It holds these two capabilities and no other, so it may become another user, and
+            # neither signal others nor read what is theirs.
+            "user": "0:0",
+            "cap_add": ["SETUID", "SETGID"],
+            "tmpfs": sessions.tmpfs(limits),
+            "ipc_mode": "none",  # without /dev/shm, where all could write
+        }
+    return {
+        **network,
+        **alone,
+        "read_only": True,
+        "mounts": mounts,
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
-        # Limits of the kernel that count for each user would else be shared by all containers.
-        "user": f"{user}:{user}",
         "pids_limit": limits.pids,
         "mem_limit": limits.memory_bytes,
         "memswap_limit": limits.memory_bytes,
@@ -122,7 +218,6 @@ def container_options(
             Ulimit(name="nofile", soft=limits.files, hard=limits.files),
             Ulimit(name="core", soft=0, hard=0),
         ],
-        "ipc_mode": "private",
         "init": True,
         "log_config": LogConfig(
             type="json-file", config={"max-size": str(limits.log_bytes), "max-file": "1"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from openenv_gym import errors
-from openenv_gym.providers.base import RunningServer, ServerTarget
+from openenv_gym.providers.base import RunningServer, ServerTarget, check_workers
 from openenv_gym.providers.docker.container import DockerServer, MountError, Reach
 from openenv_gym.providers.docker.daemon import connect_daemon, daemon_facts, translated
 from openenv_gym.providers.docker.hardening import ContainerLimits
@@ -31,6 +31,7 @@ class DockerProvider:
             container can only read, or, where the daemon cannot mount one, through
             ``docker exec``; ``"socket"`` and ``"exec"`` insist on one of the two; ``"port"``
             publishes a port on the daemon's loopback interface, and gives the container a network.
+        workers: Worker processes of each server, which share its sessions.
 
     Raises:
         InvalidOptionError: One of them is none of these.
@@ -46,6 +47,7 @@ class DockerProvider:
         build: str = "auto",
         limits: ContainerLimits | None = None,
         reach: str = "auto",
+        workers: int = 1,
     ) -> None:
         _check("image", image, "the name of an image", image is None or _is_text(image))
         _check("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
@@ -53,6 +55,7 @@ class DockerProvider:
         _check("limits", limits, "ContainerLimits(...)", good)
         names = ["auto", *(each.value for each in Reach)]
         _check("reach", reach, f"one of {', '.join(names)}", reach in names)
+        self._workers = check_workers(workers)
         self._image = image
         self._build = build
         self._limits = limits
@@ -61,7 +64,8 @@ class DockerProvider:
     def __repr__(self) -> str:
         return (
             f"DockerProvider(image={self._image!r}, build={self._build!r}, "
-            f"limits={self._limits!r}, reach={self._reach.value if self._reach else 'auto'!r})"
+            f"limits={self._limits!r}, reach={self._reach.value if self._reach else 'auto'!r}, "
+            f"workers={self._workers})"
         )
 
     def start(self, target: ServerTarget) -> RunningServer:
@@ -84,18 +88,20 @@ class DockerProvider:
         limits = self._limits or ContainerLimits.default(
             num_servers=target.num_servers,
             num_envs=target.num_envs,
+            workers=self._workers,
+            isolate_sessions=target.isolate_sessions,
             # Of the daemon's machine, which need not be this one.
             cores=facts.get("NCPU"),
             machine_bytes=facts.get("MemTotal"),
         )
         reach = self._reach or (Reach.SOCKET if _shares_files(client, facts) else Reach.EXEC)
         try:
-            return DockerServer(client, target, image, limits, reach)
+            return DockerServer(client, target, image, limits, reach, workers=self._workers)
         except MountError:
             if self._reach is not None:
                 raise
             _log.info("The Docker daemon does not see this machine's files; using docker exec.")
-            return DockerServer(client, target, image, limits, Reach.EXEC)
+            return DockerServer(client, target, image, limits, Reach.EXEC, workers=self._workers)
 
 
 def _shares_files(client: Any, facts: Mapping[str, Any]) -> bool:

@@ -1,0 +1,75 @@
+"""What a process that serves does to itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+import sys
+
+
+__all__ = ["close_to_others", "die_with", "gain_nothing", "log_to_stderr", "raise_descriptor_limit"]
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_PR_SET_DUMPABLE = 4
+_PR_SET_NO_NEW_PRIVS = 38
+_SPARE_DESCRIPTORS = 64  # beside one for each session
+
+_log = logging.getLogger("openenv_gym.server")
+
+
+def log_to_stderr(*, debug: bool, who: str = "") -> None:
+    """Set logging up, for a process that does nothing else."""
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.INFO,
+        format=f"%(asctime)s %(levelname)s {who}%(name)s: %(message)s",
+    )
+    # At DEBUG it logs the heads of requests, and with them the token.
+    logging.getLogger("websockets").setLevel(logging.INFO)
+
+
+def close_to_others() -> None:
+    """Keep programs of the same user, which an environment may start, from reading our memory."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process when the thread that started it is gone.
+
+    Args:
+        parent: Process that started it; where that is gone already, this ends at once.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def gain_nothing() -> None:
+    """Never gain rights by running a program."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def raise_descriptor_limit(capacity: int) -> None:
+    """Let the process open as many files as it may, for each session needs a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError):  # macOS takes no infinity here
+            pass
+    if soft != resource.RLIM_INFINITY and capacity + _SPARE_DESCRIPTORS > soft:
+        _log.warning(
+            "This process may open %d files, which is too few for %d sessions: raise the limit "
+            "(ulimit -Hn), or lower --capacity.",
+            soft,
+            capacity,
+        )

@@ -1,0 +1,175 @@
+"""Staff for one session each: a process that ends with it, and nothing of it stays."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+
+from openenv_gym import errors
+from openenv_gym.server.workers.crew import draining_error
+from openenv_gym.server.workers.isolation import Slots
+from openenv_gym.server.workers.options import WorkerOptions
+from openenv_gym.server.workers.reception import Reception
+from openenv_gym.server.workers.staff import Staff, Worker
+
+
+__all__ = ["Attendants"]
+
+_log = logging.getLogger("openenv_gym.server")
+
+_PAUSE_S = 1.0  # after a process that ended before it had a session
+_CLEAN_S = 30.0  # so long the removal of what a session left may take
+
+
+class Attendants(Staff):
+    """Starts a process for each session; the next one is kept ready.
+
+    Args:
+        options: What all processes are told.
+        left: Called when a session has ended and nothing of it is left, or could not be opened.
+        slots: Where they run; one more than there are sessions, for the one that is ready.
+    """
+
+    def __init__(self, options: WorkerOptions, left: Callable[[], None], slots: Slots) -> None:
+        super().__init__(options, left)
+        self._slots = slots
+        self._spare: Worker | None = None
+        self._spare_at_s = 0.0
+        self._cleaners: list[tuple[subprocess.Popen[bytes], Worker, float]] = []
+        self._killers: list[subprocess.Popen[bytes]] = []
+
+    def _begin(self) -> None:
+        try:
+            self._spare = self._start()
+        except OSError as error:
+            self._problem = str(error)
+            self._begun.set()
+
+    def _start(self) -> Worker | None:
+        """Start a process; None where there is no slot for it.
+
+        Raises:
+            OSError: The system refuses.
+        """
+        slot = self._slots.take()
+        if slot is None:
+            return None
+        try:
+            return self._launch(slot)
+        except OSError:
+            slot.discard()
+            self._slots.give_back(slot, clean=True)
+            raise
+
+    def _is_ready(self, worker: Worker) -> None:
+        # From now on others may speak for it, and it has nothing to say that could be believed.
+        self._ignore(worker)
+        self._begun.set()
+
+    def _has_left(self, worker: Worker) -> None:
+        """Believe nothing: its session has ended when it has."""
+
+    def _ended(self, worker: Worker) -> None:
+        assert worker.slot is not None
+        if not self._begun.is_set():
+            self._problem = (
+                f"The first process for a session {worker.how_it_ended()} before it served; what "
+                "it wrote says why."
+            )
+            self._begun.set()
+        if worker is self._spare:
+            self._spare = None
+            self._spare_at_s = time.monotonic() + _PAUSE_S
+        if worker.process.returncode != 0 and self._kill_at_s is None:
+            _log.warning(
+                "The process of the sessions %d-... %s", worker.number, worker.how_it_ended()
+            )
+        try:
+            cleaner = worker.slot.clean()
+        except OSError as error:
+            _log.error("Cannot clean up after a session: %s", error)
+            self._bury(worker, clean=False)
+        else:
+            self._cleaners.append((cleaner, worker, time.monotonic() + _CLEAN_S))
+
+    def _bury(self, worker: Worker, *, clean: bool) -> None:
+        assert worker.slot is not None
+        self._slots.give_back(worker.slot, clean=clean)
+        for _ in range(worker.places):
+            self._left()
+
+    def _kill(self, worker: Worker) -> None:
+        if not worker.kill_group() and worker.slot is not None:
+            self._killers.append(worker.slot.clean())  # which may
+
+    def _is_busy(self) -> bool:
+        wanted = self._spare is None and len(self._slots) > 0 and not self._draining
+        return bool(self._cleaners or self._killers) or wanted or super()._is_busy()
+
+    def _is_over(self) -> bool:
+        return super()._is_over() and not self._cleaners and not self._killers
+
+    def _look_after(self) -> None:
+        super()._look_after()
+        self._killers = [each for each in self._killers if each.poll() is None]
+        for entry in list(self._cleaners):
+            cleaner, worker, end_s = entry
+            if cleaner.poll() is None:
+                if time.monotonic() > end_s:
+                    cleaner.kill()
+                continue
+            self._cleaners.remove(entry)
+            self._bury(worker, clean=cleaner.returncode == 0)
+        due = time.monotonic() >= self._spare_at_s
+        if self._spare is None and due and not self._draining and self._problem is None:
+            try:
+                self._spare = self._start()
+            except OSError as error:
+                _log.warning("%s", error)
+                self._spare_at_s = time.monotonic() + _PAUSE_S
+
+    def _next(self) -> Worker | None:
+        """Return a process for a session: the one that is ready, or another one.
+
+        Raises:
+            OSError: The system refuses.
+        """
+        worker = self._spare
+        return worker if worker is not None else self._start()
+
+    def _place(self, connection: Reception) -> None:
+        if self._draining:
+            self._refuse_all(connection, draining_error())
+            return
+        try:
+            worker = self._next()
+        except OSError as error:
+            self._refuse_all(connection, errors.ServerStartError(str(error)))
+            return
+        if worker is None:  # a slot is being cleaned
+            self._later.append(lambda: self._place(connection))
+            return
+        taken = worker.offer(connection)
+        # Nobody else gets what was offered and not taken, whatever the reason was.
+        self._spare = worker if not taken else None
+        if taken:
+            worker.places = 1
+        elif taken is None:  # the client has left
+            self._left()
+        else:
+            self._later.append(lambda: self._place(connection))
+
+    def _visit(self, sock: socket.socket) -> None:
+        worker = None
+        try:
+            worker = self._next()
+        except OSError as error:
+            _log.warning("%s", error)
+        if worker is None:
+            sock.close()
+            return
+        self._send_visitor(worker, sock)
+        self._spare = None

@@ -1,0 +1,135 @@
+"""Ends what a session has left: processes, files, shared memory.
+
+Run as a script (standard library only, so that it starts in milliseconds):
+
+    cleaner.py MARKER DIRECTORY remove|keep [USER CLEANER]
+
+With USER it takes that user's rights and no others. It is not that user itself (its real user is
+CLEANER, whom nobody else is), so that what it is about to kill can neither kill nor stop it.
+Without USER it finds processes by the marker that they inherited. DIRECTORY is emptied, and removed
+where that is asked for. The exit code is 0 where nothing is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import stat
+import sys
+import time
+
+
+__all__ = ["MARKER", "main"]
+
+MARKER = "OPENENV_SESSION"  # variable by which what a session started is found
+
+_KILL_S = 5.0
+_IPC_RMID = 0
+_KINDS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
+
+
+def main() -> int:
+    """Clean up and return the exit code."""
+    marker, directory, what, *users = sys.argv[1:]
+    if users:
+        user, cleaner = map(int, users)
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(cleaner, user, cleaner)
+        gone = _kill_user()
+        _remove_shared_memory(user)
+    else:
+        gone = _kill_marked(marker)
+    try:
+        _empty(directory)
+        if what == "remove":
+            os.rmdir(directory)
+    except FileNotFoundError:
+        pass  # an earlier one of us was faster
+    except OSError as error:
+        print(f"Cannot empty {directory}: {error}", file=sys.stderr)
+        return 1
+    return 0 if gone else 1
+
+
+def _kill_user() -> bool:
+    """Kill all that may be killed: the processes of one user, none of which can get away.
+
+    The kernel goes through all processes at once, and lets none fork that is to die.
+    """
+    end_s = time.monotonic() + _KILL_S
+    while time.monotonic() < end_s:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _kill_marked(marker: str) -> bool:
+    end_s = time.monotonic() + _KILL_S
+    while time.monotonic() < end_s:
+        found = [pid for pid in _processes() if _is_marked(pid, marker)]
+        if not found:
+            return True
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return False
+
+
+def _processes() -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return []
+
+
+def _is_marked(pid: int, marker: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return f"{MARKER}={marker}".encode() in environ.read().split(b"\0")
+    except OSError:  # gone, or another user's
+        return False
+
+
+def _remove_shared_memory(user: int) -> None:
+    """Remove System V shared memory, semaphores and queues, which outlive their makers."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for kind, function in _KINDS.items():
+        with contextlib.suppress(OSError), open(f"/proc/sysvipc/{kind}") as table:
+            names = table.readline().split()
+            for line in table:
+                row = dict(zip(names, line.split(), strict=False))
+                if str(user) in (row["uid"], row["cuid"]):
+                    number = int(row[f"{kind}id"])
+                    arguments = (0, _IPC_RMID) if kind == "sem" else (_IPC_RMID, None)
+                    getattr(libc, function)(number, *arguments)
+
+
+def _empty(directory: str) -> None:
+    """Remove all that is in a directory, however deep and whatever its modes; follow nothing."""
+    count = 0
+    os.chmod(directory, 0o700)
+    while entries := list(os.scandir(directory)):
+        for entry in entries:
+            if not stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode):
+                os.unlink(entry.path)
+                continue
+            os.chmod(entry.path, 0o700)  # a directory: nothing is followed
+            for inner in list(os.scandir(entry.path)):
+                if inner.is_dir(follow_symlinks=False):
+                    # Up to where it is reached by a short path, whatever its depth was.
+                    os.chmod(inner.path, 0o700)
+                    count += 1
+                    os.rename(inner.path, os.path.join(directory, f"_{os.getpid()}_{count}"))
+                else:
+                    os.unlink(inner.path)
+            os.rmdir(entry.path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

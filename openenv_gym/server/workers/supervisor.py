@@ -1,0 +1,173 @@
+"""The process that owns the addresses, where others run the environments."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import socket
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from openenv_gym import errors
+from openenv_gym.protocol.limits import Limits
+from openenv_gym.protocol.messages import check_version
+from openenv_gym.server.application import Application
+from openenv_gym.server.connection import Connection
+from openenv_gym.server.server import Server
+from openenv_gym.server.sessions import Entrant, Sessions
+from openenv_gym.server.workers.attendants import Attendants
+from openenv_gym.server.workers.crew import Crew
+from openenv_gym.server.workers.isolation import Slots
+from openenv_gym.server.workers.options import WorkerOptions
+from openenv_gym.server.workers.reception import Reception
+from openenv_gym.server.workers.staff import Staff
+
+
+__all__ = ["Supervisor"]
+
+_START_S = 120.0
+_VISIT_S = 30.0
+_MAX_ANSWER_BYTES = 4 << 20
+_MAX_THREADS = 16  # nothing here takes long
+
+
+class Dispatcher(Sessions):
+    """What HELLO leads to in a supervisor: a place among all, and a worker for it."""
+
+    staff: Staff
+
+    def __len__(self) -> int:
+        return self._places
+
+    def enter(self, connection: Entrant, body: dict[str, Any]) -> Callable[[], None] | None:
+        """See `Sessions`."""
+        assert isinstance(connection, Reception)
+        match body:
+            case {"resume": {"session": str(name)}}:
+                check_version(body, peer="client")
+                return lambda: self.staff.resume(connection, name)
+        return super().enter(connection, body)
+
+    def free_place(self) -> None:
+        """Take note that a session has ended, or could not be opened."""
+        self._leave()
+
+    def _open_work(self, connection: Entrant, opening: dict[str, Any]) -> Callable[[], None]:
+        assert isinstance(connection, Reception)
+        return lambda: self.staff.place(connection)
+
+
+class Supervisor(Server):
+    """A server whose sessions are in other processes; its addresses are those of any server.
+
+    Args:
+        options: What all workers are told.
+        workers: How many there are; 0: one for each session, which ends with it.
+        capacity: Sessions that may exist at once, in all of them.
+        max_waiting: Clients that may wait for a place.
+        token: Credential that clients must show.
+        directory: For a process for each session: see `Slots`.
+        first_user: Likewise.
+
+    Raises:
+        IsolationError: Sessions cannot be separated as they must be.
+        ServerStartError: The workers do not serve.
+    """
+
+    connection_class: ClassVar[type[Connection]] = Reception
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        *,
+        workers: int,
+        capacity: int = 4096,
+        max_waiting: int = 4096,
+        token: str | None = None,
+        directory: str | None = None,
+        first_user: int | None = None,
+    ) -> None:
+        self._staff: Staff
+        if workers:
+            self._staff = Crew(options, self._free_place, workers)
+        else:
+            slots = Slots(capacity + 1, directory=directory, first_user=first_user)
+            self._staff = Attendants(options, self._free_place, slots)
+        self._staff.start(_START_S)
+        facts = self._staff.facts
+        try:
+            super().__init__(
+                Application(
+                    _make_nothing,
+                    name=str(facts.get("name")),
+                    version=str(facts.get("version")),
+                    description=str(facts.get("description")),
+                ),
+                limits=Limits(**options.limits),
+                capacity=capacity,
+                max_waiting=max_waiting,
+                max_threads=_MAX_THREADS,
+                max_envs=options.max_envs,
+                token=token,
+                debug=options.debug,
+            )
+        except BaseException:
+            self._staff.stop()
+            raise
+
+    def _make_sessions(self, **options: Any) -> Sessions:
+        self._dispatcher = Dispatcher(self.app, self.limits, self.pool, **options)
+        self._dispatcher.staff = self._staff
+        return self._dispatcher
+
+    def _free_place(self) -> None:
+        self._dispatcher.free_place()
+
+    def drain(self, timeout_s: float) -> bool:
+        """See `Server`."""
+        self.sessions.drain()
+        self._staff.drain(timeout_s)
+        return super().drain(timeout_s)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """See `Server`."""
+        super().stop(timeout_s)
+        self._staff.stop(timeout_s)
+
+    @functools.cached_property
+    def _schemas(self) -> dict[str, Any]:
+        """What a worker says; no environment is ever made in this process."""
+        answer = self._ask("/schema")
+        if not isinstance(answer, dict):
+            raise errors.TransportError("A worker answered no map.")
+        return answer
+
+    def _ask(self, path: str) -> Any:
+        """Get what a worker answers on one of its routes.
+
+        Raises:
+            TransportError: It does not answer.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        end_s = time.monotonic() + _VISIT_S
+        received = b""
+        with ours:
+            ours.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            self._staff.visit(theirs)
+            with contextlib.suppress(OSError):
+                while len(received) < _MAX_ANSWER_BYTES:
+                    ours.settimeout(max(end_s - time.monotonic(), 0.001))
+                    if not (data := ours.recv(1 << 16)):
+                        break
+                    received += data
+        head, _, content = received.partition(b"\r\n\r\n")
+        if f" {HTTPStatus.OK.value} ".encode() not in head.partition(b"\r\n")[0]:
+            raise errors.TransportError(f"No worker answers {path}.")
+        return json.loads(content)
+
+
+def _make_nothing() -> Any:
+    raise errors.ProtocolError("No environment is made in the supervisor.")

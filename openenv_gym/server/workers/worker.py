@@ -1,0 +1,228 @@
+"""A worker process: a server that is handed its connections by a supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from openenv_gym import errors
+from openenv_gym.protocol.limits import Limits
+from openenv_gym.server.application import Application, load_app
+from openenv_gym.server.connection import Connection, ConnectionState
+from openenv_gym.server.poller import Event
+from openenv_gym.server.process import (
+    close_to_others,
+    die_with,
+    gain_nothing,
+    log_to_stderr,
+    raise_descriptor_limit,
+)
+from openenv_gym.server.server import Server
+from openenv_gym.server.sessions import Entrant, Sessions
+from openenv_gym.server.workers.channel import Kind, receive, send, split_connection
+from openenv_gym.server.workers.options import WorkerOptions
+
+
+__all__ = ["main"]
+
+_MAX_DESCRIPTION = 4096  # characters
+_TRIES = 10  # to tell the supervisor something, for up to a second each
+_RATHER_ME = "500"  # when memory runs out; the supervisor stays at 0
+
+
+class HandedConnection(Connection):
+    """A connection that has shaken hands with the supervisor.
+
+    Args:
+        server: Whom it belongs to.
+        sock: Its socket.
+        peer: Where it comes from, for logs.
+        read: What it has said since the handshake.
+    """
+
+    def __init__(self, server: Server, sock: socket.socket, peer: str, read: bytes) -> None:
+        super().__init__(server, sock, peer)
+        self.state = ConnectionState.HELLO
+        self._said = read
+
+    def _read(self) -> None:
+        said, self._said = self._said, b""
+        if said:
+            self._reader.attach(said)
+            self._take_all()
+        super()._read()
+
+
+class WorkerSessions(Sessions):
+    """Sessions whose places the supervisor counts: it hears of each that is free again."""
+
+    tell: Callable[[], None]
+
+    @property
+    def places(self) -> int:
+        """Places that are taken, also by sessions that are still being opened."""
+        return self._places
+
+    def enter(self, connection: Entrant, body: dict[str, Any]) -> Callable[[], None] | None:
+        """See `Sessions`."""
+        try:
+            return super().enter(connection, body)
+        except BaseException:
+            if "resume" not in body:
+                self.tell()
+            raise
+
+    def _leave(self) -> None:
+        super()._leave()
+        self.tell()
+
+
+class WorkerServer(Server):
+    """A server without addresses.
+
+    Args:
+        app: What is served.
+        options: What the supervisor said.
+        channel: The way to the supervisor.
+    """
+
+    def __init__(self, app: Application, options: WorkerOptions, channel: socket.socket) -> None:
+        self._options = options
+        self._channel = channel
+        self._used = False
+        super().__init__(
+            app,
+            limits=Limits(**options.limits),
+            capacity=options.capacity,
+            max_threads=options.max_threads,
+            max_envs=options.max_envs,
+            debug=options.debug,
+        )
+        channel.setblocking(False)
+        self._listeners.append(channel)
+        self.pool.add(channel.fileno(), self._on_letter)
+
+    def _make_sessions(self, **options: Any) -> WorkerSessions:
+        self._entered = sessions = WorkerSessions(
+            self.app, self.limits, self.pool, name_prefix=self._options.prefix, **options
+        )
+        sessions.tell = self._tell_left
+        return sessions
+
+    def ready(self) -> None:
+        """Tell the supervisor that we serve, and what."""
+        facts = self.app.metadata()
+        facts["description"] = str(facts["description"])[:_MAX_DESCRIPTION]
+        send(self._channel, Kind.READY, json.dumps(facts, default=str).encode())
+
+    def forget(self, connection: Connection) -> None:
+        """See `Server`."""
+        super().forget(connection)
+        self._end_after_use()
+
+    def _tell_left(self) -> None:
+        # The other end is always read; a place that is not given back would be lost for good.
+        for _ in range(_TRIES):
+            if send(self._channel, Kind.LEFT) or not _writable(self._channel):
+                break
+        self._end_after_use()
+
+    def _end_after_use(self) -> None:
+        """End where the only session has ended, and its last bytes have left."""
+        if self._options.isolate and self._used:
+            with self._lock:
+                over = not self._connections
+            if over and not self._entered.places:
+                self.request_stop()
+
+    def _on_letter(self, event: Event) -> None:
+        try:
+            letter = receive(self._channel, trusted=True)
+        except BlockingIOError:
+            self.pool.arm(self._channel.fileno())
+            return
+        if letter is None:
+            self.request_stop()  # the supervisor is gone
+            return
+        self.pool.arm(self._channel.fileno())
+        if letter.kind is Kind.DRAIN:
+            limit_s = float(letter.data)
+            threading.Thread(target=self.drain, args=(limit_s,), daemon=True).start()
+            return
+        for descriptor in letter.descriptors:
+            self._used = True
+            sock = socket.socket(fileno=descriptor)
+            if letter.kind is Kind.VISIT:
+                self.adopt(sock, "supervisor")
+            else:
+                peer, said = split_connection(letter.data)
+                connection = HandedConnection(self, sock, peer, said)
+                self._serve(connection)
+                # What has been said already makes no event.
+                connection.on_event(Event(sock.fileno(), readable=True, writable=False))
+
+
+def main() -> int:
+    """Serve what the supervisor hands over until it, or the session, is gone."""
+    options = WorkerOptions.from_json(sys.argv[1])
+    # Before anything of the environment is loaded.
+    die_with(options.supervisor)
+    if options.isolate:
+        _confine(options)
+    who = "session process" if options.isolate else "worker"
+    log_to_stderr(debug=options.debug, who=f"[{who} {options.number}] ")
+    channel = socket.socket(fileno=options.channel_fd)
+    channel.set_inheritable(False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor's, who tells us
+    try:
+        raise_descriptor_limit(options.capacity)
+        app = load_app(options.environment, thread_affinity=options.thread_affinity)
+        server = WorkerServer(app, options, channel)
+    except (errors.OpenEnvGymError, OSError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    # What an environment forks must not hold connections open when this process is gone.
+    os.register_at_fork(after_in_child=server.close_after_fork)
+    gc.collect()
+    gc.freeze()
+    server.start()
+    server.ready()
+    while not server.wait(3600.0):
+        pass
+    server.stop()
+    sys.stdout.flush()
+    # Threads that are still inside an environment must not keep the process alive.
+    os._exit(0)
+
+
+def _confine(options: WorkerOptions) -> None:
+    """Give up what code that means harm could use against other sessions."""
+    gain_nothing()
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(_RATHER_ME)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not options.own_user:
+        return  # what follows counts for, or protects from, all that the user runs
+    if options.max_pids is not None:
+        resource.setrlimit(resource.RLIMIT_NPROC, (options.max_pids, options.max_pids))
+    if hasattr(resource, "RLIMIT_MSGQUEUE"):  # queues outlive their makers
+        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (0, 0))
+    close_to_others()
+
+
+def _writable(channel: socket.socket) -> bool:
+    """Wait for room in the channel, for a while; False where there is none, or nobody reads."""
+    try:
+        return bool(select.select([], [channel], [], 1.0)[1])
+    except (OSError, ValueError):
+        return False
