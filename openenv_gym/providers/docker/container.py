@@ -30,6 +30,7 @@ from openenv_gym.providers.docker.daemon import (
 from openenv_gym.providers.docker.hardening import (
     MOUNT_POINT,
     PORT,
+    SERVER_PLACE,
     ContainerLimits,
     IsolatedSessions,
     container_options,
@@ -105,6 +106,7 @@ class DockerServer:
         workers: int = 1,
     ) -> None:
         self._workers = workers
+        self._socket_path = SOCKET_PATH
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
         self._lock = threading.RLock()
@@ -160,7 +162,9 @@ class DockerServer:
             command += ["--dial", f"{MOUNT_POINT}/{SOCKET_NAME}"]
         else:
             self.token = secrets.token_urlsafe(32)
-            where = ["--uds", SOCKET_PATH]
+            if sessions is not None:
+                self._socket_path = f"{SERVER_PLACE}/openenv.sock"
+            where = ["--uds", self._socket_path]
             if reach is Reach.PORT:
                 where = ["--host", "0.0.0.0", "--port", str(PORT)]
             command += [*where, "--owner-stdin"]
@@ -189,7 +193,7 @@ class DockerServer:
         if self._inbound is not None:
             return self._inbound
         if reach is Reach.EXEC:
-            return ExecAddress(self._client, self._name, f"docker:{self._image}")
+            return ExecAddress(self._client, self._name, f"docker:{self._image}", self._socket_path)
         ports = self._api.inspect_container(self._name)["NetworkSettings"]["Ports"]
         published = ports[f"{PORT}/tcp"][0]
         host, port = published["HostIp"], int(published["HostPort"])

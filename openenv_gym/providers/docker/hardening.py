@@ -13,10 +13,19 @@ from typing import Any
 from openenv_gym.errors import InvalidOptionError
 
 
-__all__ = ["MOUNT_POINT", "PORT", "ContainerLimits", "IsolatedSessions", "container_options"]
+__all__ = [
+    "MOUNT_POINT",
+    "PORT",
+    "SERVER_PLACE",
+    "ContainerLimits",
+    "IsolatedSessions",
+    "container_options",
+]
 
 MOUNT_POINT = "/run/openenv"
 PORT = 8000
+SERVER_PLACE = "/run/server"
+"""Where a server writes that shares nothing with its sessions: its socket, where it has one."""
 _SESSIONS = "/run/sessions"
 _SUPERVISOR_PIDS = 64
 _SESSION_PIDS = 128  # and two for each processor
@@ -141,13 +150,16 @@ class IsolatedSessions:
         return cls(count, pids, secrets.choice(users))
 
     def tmpfs(self, limits: ContainerLimits) -> dict[str, str]:
-        """Return the file systems: one for each session, which nobody else can enter."""
+        """Return the file systems: one for each session, which nobody else can enter.
+
+        None is at ``/tmp``, which has the mode that it has in the image, whatever is asked for.
+        """
         options = f"rw,nosuid,nodev,noexec,size={limits.tmp_bytes},nr_inodes=4096,mode=0700"
         return {
             f"{_SESSIONS}/{number}": f"{options},uid={user},gid={user}"
             for number in range(self.count + 1)
             for user in [self.first_user + 2 * number]
-        } | {"/tmp": "rw,nosuid,nodev,noexec,size=65536,nr_inodes=16,mode=0755"}
+        } | {SERVER_PLACE: "rw,nosuid,nodev,noexec,size=65536,nr_inodes=16,mode=0700"}
 
     def arguments(self) -> list[str]:
         """Return arguments of the server."""

@@ -21,7 +21,7 @@ from openenv_gym.client import Loss, not_lost
 __all__ = ["SOCKET_PATH", "ExecAddress", "close_stream"]
 
 SOCKET_PATH = "/tmp/openenv.sock"
-"""Where the server listens, inside the container."""
+"""Where the server listens, inside the container, if nothing else is said."""
 
 _CHUNK_BYTES = 1 << 16
 _ASK_AGAIN = 10
@@ -71,18 +71,20 @@ class ExecAddress:
         client: Client of the daemon.
         container_id: Id of the container.
         name: What errors call the server.
+        path: Where it listens, inside the container.
     """
 
     uri = "ws://localhost/ws"
 
-    def __init__(self, client: Any, container_id: str, name: str) -> None:
+    def __init__(self, client: Any, container_id: str, name: str, path: str = SOCKET_PATH) -> None:
+        self._path = path
         self._api = client.api
         self._container_id = container_id
         self._name = name
 
     def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
         """Run a relay and return one end of a socket pair whose other end it serves."""
-        command = ["python", "-I", "-S", "-c", _PROGRAM, SOCKET_PATH, f"{timeout_s:.3f}"]
+        command = ["python", "-I", "-S", "-c", _PROGRAM, self._path, f"{timeout_s:.3f}"]
         try:
             created = self._api.exec_create(
                 self._container_id, command, stdin=True, stdout=True, stderr=True

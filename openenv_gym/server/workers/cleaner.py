@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import stat
 import sys
 import time
 
@@ -38,7 +37,7 @@ def main() -> int:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(cleaner, user, cleaner)
-        gone = _kill_user()
+        gone = _kill_user(user)
         _remove_shared_memory(user)
     else:
         gone = _kill_marked(marker)
@@ -54,19 +53,29 @@ def main() -> int:
     return 0 if gone else 1
 
 
-def _kill_user() -> bool:
+def _kill_user(user: int) -> bool:
     """Kill all that may be killed: the processes of one user, none of which can get away.
 
     The kernel goes through all processes at once, and lets none fork that is to die.
     """
     end_s = time.monotonic() + _KILL_S
     while time.monotonic() < end_s:
-        try:
+        with contextlib.suppress(OSError):  # whether anybody was killed it does not tell
             os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
+        if not any(_belongs_to(pid, user) for pid in _processes()):
             return True
         time.sleep(0.01)
     return False
+
+
+def _belongs_to(pid: int, user: int) -> bool:
+    """Tell whether a process that lives is a user's."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            facts = dict(line.split(":", 1) for line in status if ":" in line)
+    except OSError:  # gone
+        return False
+    return int(facts["Uid"].split()[0]) == user and facts["State"].split()[0] not in "ZX"
 
 
 def _kill_marked(marker: str) -> bool:
@@ -111,24 +120,47 @@ def _remove_shared_memory(user: int) -> None:
 
 
 def _empty(directory: str) -> None:
-    """Remove all that is in a directory, however deep and whatever its modes; follow nothing."""
-    count = 0
+    """Remove all that is in a directory, however deep and whatever its modes; follow nothing.
+
+    It goes down and up again by single steps, for a path may be longer than the system takes.
+    """
     os.chmod(directory, 0o700)
-    while entries := list(os.scandir(directory)):
-        for entry in entries:
-            if not stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode):
-                os.unlink(entry.path)
-                continue
-            os.chmod(entry.path, 0o700)  # a directory: nothing is followed
-            for inner in list(os.scandir(entry.path)):
-                if inner.is_dir(follow_symlinks=False):
-                    # Up to where it is reached by a short path, whatever its depth was.
-                    os.chmod(inner.path, 0o700)
-                    count += 1
-                    os.rename(inner.path, os.path.join(directory, f"_{os.getpid()}_{count}"))
-                else:
-                    os.unlink(inner.path)
-            os.rmdir(entry.path)
+    _enter(directory)
+    levels = [_remove_files()]
+    names: list[str] = []
+    while True:
+        if levels[-1]:
+            names.append(levels[-1].pop())
+            os.chmod(names[-1], 0o700)
+            _enter(names[-1])
+            levels.append(_remove_files())
+        elif names:
+            levels.pop()
+            os.chdir("..")
+            os.rmdir(names.pop())
+        else:
+            os.chdir("/")
+            return
+
+
+def _enter(directory: str) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchdir(fd)
+    finally:
+        os.close(fd)
+
+
+def _remove_files() -> list[str]:
+    """Remove what is here and is no directory; return the directories."""
+    directories = []
+    with os.scandir() as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False):
+                directories.append(entry.name)
+            else:
+                os.unlink(entry.name)
+    return directories
 
 
 if __name__ == "__main__":

@@ -1,0 +1,110 @@
+"""A process for each session, where nobody may change users. (Containers: tests/providers/docker.)"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from openenv_gym import errors
+from openenv_gym.providers import ServerTarget
+from openenv_gym.providers.process import ProcessProvider
+from openenv_gym.providers.thread import ThreadProvider
+from tests.server.workers.conftest import Serve, children, eventually, is_alive, run
+
+
+def test_each_session_has_a_process_a_group_and_a_directory(serve: Serve) -> None:
+    command = serve("--isolate-sessions", "--capacity", "3")
+    opened = [command.open() for _ in range(3)]
+    assert len({pid for _, pid in opened}) == 3
+    code = "import os\nresult = os.environ['TMPDIR'], os.stat(os.environ['TMPDIR']).st_mode & 0o777"
+    places = [run(connection, code) for connection, _ in opened]
+    assert len({place for place, _ in places}) == 3
+    assert {mode for _, mode in places} == {0o700}
+    for connection, pid in opened:
+        assert run(connection, "import os\nresult = os.getsid(0), os.getpgid(0)") == (pid, pid)
+    with pytest.raises(errors.CapacityError):
+        command.connect()
+    for connection, _ in opened:
+        connection.close()
+    assert eventually(lambda: not any(Path(place).exists() for place, _ in places))
+    assert eventually(lambda: not any(is_alive(pid) for _, pid in opened))
+    assert "NOT a user of their own" in command.log()
+    assert command.stop() == 0
+
+
+_LEAVE = """
+import os, subprocess, sys
+ran_away = subprocess.Popen(
+    [sys.executable, "-c", "import signal\\nprint(1, flush=True)\\nsignal.pause()"],
+    start_new_session=True, stdout=subprocess.PIPE,
+)
+ran_away.stdout.read(1)
+stayed = subprocess.Popen(["sleep", "600"])
+os.makedirs(os.environ["TMPDIR"] + "/a/b/c")
+os.symlink("/", os.environ["TMPDIR"] + "/a/link")
+os.chmod(os.environ["TMPDIR"] + "/a", 0)
+result = ran_away.pid, stayed.pid, os.environ["TMPDIR"]
+"""
+
+
+@pytest.mark.parametrize("end", ["close", "exit", "kill"])
+def test_nothing_of_a_session_is_left(serve: Serve, end: str) -> None:
+    command = serve("--isolate-sessions", "--capacity", "2")
+    other, _ = command.open()
+    connection, pid = command.open()
+    ran_away, stayed, place = run(connection, _LEAVE)
+    if end == "close":
+        connection.close()
+    elif end == "kill":
+        os.kill(pid, signal.SIGKILL)
+    else:
+        with pytest.raises(errors.SessionLostError):
+            run(connection, "os._exit(1)")
+    assert eventually(lambda: not any(is_alive(each) for each in (pid, ran_away, stayed)))
+    assert eventually(lambda: not Path(place).exists())
+    assert run(other, "result = 1") == 1
+    command.open(wait_s=30.0)
+
+
+def test_a_session_is_resumed_in_its_process(serve: Serve) -> None:
+    command = serve("--isolate-sessions")
+    opened = [command.open() for _ in range(2)]
+    for connection, pid in opened:
+        run(connection, f"mine = {pid}")
+        connection._drop()
+        assert run(connection, "import os\nresult = mine, os.getpid()") == (pid, pid)
+
+
+def test_a_session_that_cannot_be_opened_leaves_nothing(serve: Serve) -> None:
+    command = serve("--isolate-sessions", "--capacity", "1")
+    for _ in range(3):
+        with pytest.raises(errors.InvalidOptionError, match="Unknown option 'nope'"):
+            command.connect({"nope": 1}, wait_s=30.0)
+    command.open(wait_s=30.0)
+    assert eventually(lambda: len(children(command.process.pid)) == 2)  # with the next one
+
+
+def test_no_session_outlives_the_supervisor(serve: Serve) -> None:
+    command = serve("--isolate-sessions")
+    command.open()
+    processes = children(command.process.pid)
+    assert len(processes) == 2
+    command.process.kill()
+    assert eventually(lambda: not any(is_alive(pid) for pid in processes))
+
+
+@pytest.mark.parametrize("provider", [ProcessProvider(), ThreadProvider()])
+def test_providers_that_separate_nothing_refuse(provider: ProcessProvider | ThreadProvider) -> None:
+    target = ServerTarget("echo_env", untrusted=True, num_envs=2, isolate_sessions=True)
+    with pytest.raises(errors.IsolationError, match="are to be kept apart"):
+        provider.start(target)
+
+
+def test_what_cannot_be_had_in_a_container_is_refused(serve: Serve, tmp_path: Path) -> None:
+    arguments = ("--session-directory", str(tmp_path), "--session-user", "30000")
+    command = serve("--isolate-sessions", "--capacity", "2", *arguments, wait=False)
+    assert command.process.wait(60) == 1
+    assert "IsolationError: Sessions of an environment that runs untrusted code" in command.log()
