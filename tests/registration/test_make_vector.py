@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ import openenv_gym
 from openenv_gym import RemoteVectorEnv, errors
 from openenv_gym.providers import ServerTarget, get_provider
 from openenv_gym.providers.thread import ThreadProvider
+from openenv_gym.registration import lookup
+from openenv_gym.registration.make_vector import make_vector_env
 
 
 class Recording:
@@ -75,7 +78,6 @@ def test_never_more_servers_than_sub_environments() -> None:
     assert len(provider.targets) == 2
     env.close()
 
-
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
@@ -96,24 +98,82 @@ def test_one_server_is_enough_where_its_engine_has_threads(
         env.close()
 
 
-def test_untrusted_code_gets_a_server_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
+UNTRUSTED = dataclasses.replace(lookup("openenv/CartPole-v1"), untrusted=True)
 
-    from openenv_gym.registration import lookup
-    from openenv_gym.registration.make_vector import make_vector_env
 
-    entry = dataclasses.replace(lookup("openenv/CartPole-v1"), untrusted=True)
-    for arguments, expected in (
-        ({}, 4),
-        ({"num_servers": 2}, 2),
-        ({"allow_unisolated": True, "num_servers": 1}, 1),
-    ):
-        provider = Recording()
-        env = make_vector_env(entry, num_envs=4, provider=provider, **arguments)
-        assert len(provider.targets) == expected
-        env.close()
+class Pretending(Recording):
+    """Takes sessions that are to be kept apart, and does not keep them apart."""
+
+    def start(self, target: ServerTarget) -> Any:
+        super().start(dataclasses.replace(target, isolate_sessions=False))
+        self.targets[-1] = target
+        return self.servers[-1]
+
+
+def test_untrusted_code_gets_a_server_for_each() -> None:
+    provider = Recording()
+    env = make_vector_env(UNTRUSTED, num_envs=4, provider=provider)
+    assert [target.isolate_sessions for target in provider.targets] == [False] * 4
+    assert len(env._fleet.members) == 4
+    env.close()
     with pytest.raises(errors.IsolationError):
-        make_vector_env(entry, num_envs=2, provider="thread")
+        make_vector_env(UNTRUSTED, num_envs=2, provider="thread")
+
+
+def test_untrusted_code_that_shares_servers_has_a_session_for_each() -> None:
+    provider = Pretending()
+    env = make_vector_env(UNTRUSTED, num_envs=5, num_servers=2, provider=provider)
+    assert [target.num_envs for target in provider.targets] == [3, 2]
+    assert all(target.isolate_sessions and target.untrusted for target in provider.targets)
+    assert [member.num_envs for member in env._fleet.members] == [1] * 5
+    assert sorted(len(server.server.sessions) for server in provider.servers) == [2, 3]
+    theirs = gymnasium.make_vec("CartPole-v1", num_envs=5, vectorization_mode="sync")
+    assert np.array_equal(env.reset(seed=3)[0], theirs.reset(seed=3)[0])
+    theirs.close()
+    # A server stays as long as somebody has a session there.
+    *first, second = env._fleet.members[:3]
+    for member in first:
+        member.discard()
+        member.discard()
+    assert provider.servers[0].why_lost() is None
+    second.discard()
+    assert provider.servers[0].why_lost() is not None
+    assert provider.servers[1].why_lost() is None
+    env.close()
+    assert provider.servers[1].why_lost() is not None
+
+
+def test_untrusted_code_shares_as_before_where_the_user_says_so() -> None:
+    provider = Recording()
+    env = make_vector_env(
+        UNTRUSTED, num_envs=4, num_servers=1, provider=provider, allow_unisolated=True
+    )
+    assert [member.num_envs for member in env._fleet.members] == [4]
+    assert not provider.targets[0].isolate_sessions
+    env.close()
+
+
+def test_members_of_a_lost_server_move_to_one_other() -> None:
+    provider = Pretending()
+    env = make_vector_env(
+        UNTRUSTED, num_envs=4, num_servers=2, provider=provider, on_failure="restart"
+    )
+    env.reset(seed=1)
+    provider.servers[0].stop()
+    truncations = env.step(np.zeros(4, int))[3]
+    assert truncations.tolist() == [True, True, False, False]
+    assert len(provider.servers) == 3
+    assert len(provider.servers[2].server.sessions) == 2
+    env.close()
+    assert all(server.why_lost() is not None for server in provider.servers)
+
+
+def test_nothing_stays_where_a_shared_server_opens_no_session() -> None:
+    provider = Pretending()
+    with pytest.raises(errors.EnvironmentFailedError, match="unexpected keyword argument 'nope'"):
+        make_vector_env(UNTRUSTED, num_envs=4, num_servers=2, provider=provider, nope=1)
+    assert len(provider.servers) == 2
+    assert all(server.why_lost() is not None for server in provider.servers)
 
 
 @pytest.mark.parametrize("mode", [*AutoresetMode, *(mode.value for mode in AutoresetMode)])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from openenv_gym import errors
 from openenv_gym.server.workers.crew import draining_error
+from openenv_gym.server.workers.hangups import HangUps
 from openenv_gym.server.workers.isolation import Slots
 from openenv_gym.server.workers.options import WorkerOptions
 from openenv_gym.server.workers.reception import Reception
@@ -21,6 +22,7 @@ __all__ = ["Attendants"]
 _log = logging.getLogger("openenv_gym.server")
 
 _PAUSE_S = 1.0  # after a process that ended before it had a session
+_SLACK_S = 5.0  # beyond the grace period, in which a session ends by itself
 _CLEAN_S = 30.0  # so long the removal of what a session left may take
 
 
@@ -40,6 +42,8 @@ class Attendants(Staff):
         self._spare_at_s = 0.0
         self._cleaners: list[tuple[subprocess.Popen[bytes], Worker, float]] = []
         self._killers: list[subprocess.Popen[bytes]] = []
+        self._grace_s = float(options.limits["resume_grace_s"]) + _SLACK_S
+        self._lines = HangUps(self._selector)
 
     def _begin(self) -> None:
         try:
@@ -87,6 +91,7 @@ class Attendants(Staff):
             _log.warning(
                 "The process of the sessions %d-... %s", worker.number, worker.how_it_ended()
             )
+        self._lines.forget(worker.number)
         try:
             cleaner = worker.slot.clean()
         except OSError as error:
@@ -107,7 +112,8 @@ class Attendants(Staff):
 
     def _is_busy(self) -> bool:
         wanted = self._spare is None and len(self._slots) > 0 and not self._draining
-        return bool(self._cleaners or self._killers) or wanted or super()._is_busy()
+        busy = bool(self._cleaners or self._killers or self._lines.silent)
+        return busy or wanted or super()._is_busy()
 
     def _is_over(self) -> bool:
         return super()._is_over() and not self._cleaners and not self._killers
@@ -115,6 +121,9 @@ class Attendants(Staff):
     def _look_after(self) -> None:
         super()._look_after()
         self._killers = [each for each in self._killers if each.poll() is None]
+        for number in self._lines.overdue(self._grace_s):
+            _log.warning("The process of the sessions %d-... outlived its session: killed", number)
+            self._kill(self._workers[number])
         for entry in list(self._cleaners):
             cleaner, worker, end_s = entry
             if cleaner.poll() is None:
@@ -130,6 +139,9 @@ class Attendants(Staff):
             except OSError as error:
                 _log.warning("%s", error)
                 self._spare_at_s = time.monotonic() + _PAUSE_S
+
+    def _has_taken(self, worker: Worker, fd: int) -> None:
+        self._lines.watch(worker.number, fd)
 
     def _next(self) -> Worker | None:
         """Return a process for a session: the one that is ready, or another one.
@@ -152,7 +164,7 @@ class Attendants(Staff):
         if worker is None:  # a slot is being cleaned
             self._later.append(lambda: self._place(connection))
             return
-        taken = worker.offer(connection)
+        taken = self._offer(worker, connection)
         # Nobody else gets what was offered and not taken, whatever the reason was.
         self._spare = worker if not taken else None
         if taken:

@@ -49,6 +49,9 @@ class Crew(Staff):
         if sum(each.ready for each in self._workers.values()) == self._count:
             self._begun.set()
 
+    def _has_taken(self, worker: Worker, fd: int) -> None:
+        """See `Staff`: it is the worker's business alone."""
+
     def _has_left(self, worker: Worker) -> None:
         if worker.places:
             worker.places -= 1
@@ -104,7 +107,7 @@ class Crew(Staff):
             self._refuse_all(connection, draining_error())
             return
         for worker in self._by_load():
-            taken = worker.offer(connection)
+            taken = self._offer(worker, connection)
             if taken is None:  # the client has left
                 self._left()
                 return

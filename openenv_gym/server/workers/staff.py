@@ -77,14 +77,6 @@ class Worker:
         with contextlib.suppress(AttributeError, OSError):  # not everywhere
             self.pidfd = os.pidfd_open(process.pid)
 
-    def offer(self, connection: Reception) -> bool | None:
-        """Hand a connection over; see `Reception.hand_over`."""
-        return connection.hand_over(
-            lambda fd, peer, said: send(
-                self.channel, Kind.CONNECTION, join_connection(peer, said), [fd]
-            )
-        )
-
     def has_ended(self) -> bool:
         """Tell whether it has, and leave its number taken."""
         if self.process.returncode is not None:
@@ -333,8 +325,19 @@ class Staff(ABC):
             worker = self._workers.get(int(number))
         if worker is None:
             connection.refuse(lost_session(name))
-        elif worker.offer(connection) is False:  # it takes nothing at the moment
+        elif self._offer(worker, connection) is False:  # it takes nothing at the moment
             self._later.append(lambda: self._resume(connection, name))
+
+    def _offer(self, worker: Worker, connection: Reception) -> bool | None:
+        """Hand a connection over; see `Reception.hand_over`."""
+
+        def deliver(fd: int, peer: str, said: bytes) -> bool:
+            taken = send(worker.channel, Kind.CONNECTION, join_connection(peer, said), [fd])
+            if taken:
+                self._has_taken(worker, fd)
+            return taken
+
+        return connection.hand_over(deliver)
 
     def _send_visitor(self, worker: Worker, sock: socket.socket) -> None:
         with sock:
@@ -358,6 +361,10 @@ class Staff(ABC):
     @abstractmethod
     def _has_left(self, worker: Worker) -> None:
         """Note that one of its sessions has ended."""
+
+    @abstractmethod
+    def _has_taken(self, worker: Worker, fd: int) -> None:
+        """Note that a worker was given a connection, whose descriptor is closed soon."""
 
     @abstractmethod
     def _ended(self, worker: Worker) -> None:

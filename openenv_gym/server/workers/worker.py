@@ -62,6 +62,11 @@ class HandedConnection(Connection):
             self._take_all()
         super()._read()
 
+    def _drop(self) -> None:
+        with contextlib.suppress(OSError):  # for a supervisor that watches it holds it open, too
+            self._socket.shutdown(socket.SHUT_RDWR)
+        super()._drop()
+
 
 class WorkerSessions(Sessions):
     """Sessions whose places the supervisor counts: it hears of each that is free again."""

@@ -69,6 +69,19 @@ def test_nothing_of_a_session_is_left(serve: Serve, end: str) -> None:
     command.open(wait_s=30.0)
 
 
+def test_a_process_that_does_not_end_with_its_session_is_ended(serve: Serve) -> None:
+    command = serve("--isolate-sessions", "--capacity", "1", "--resume-grace-s", "0.5")
+    connection, pid = command.open()
+    run(connection, "import os\nos._exit = lambda code: __import__('time').sleep(600)")
+    connection.close()
+    assert eventually(lambda: not is_alive(pid))
+    assert f"The process of the sessions {connection.session_name[0]}-..." in command.log()
+    other, pid = command.open(wait_s=30.0)
+    for _ in range(5):  # one who comes back in time is not ended
+        other._drop()
+        assert run(other, "import os\nresult = os.getpid()") == pid
+
+
 def test_a_session_is_resumed_in_its_process(serve: Serve) -> None:
     command = serve("--isolate-sessions")
     opened = [command.open() for _ in range(2)]
@@ -90,8 +103,8 @@ def test_a_session_that_cannot_be_opened_leaves_nothing(serve: Serve) -> None:
 def test_no_session_outlives_the_supervisor(serve: Serve) -> None:
     command = serve("--isolate-sessions")
     command.open()
+    assert eventually(lambda: len(children(command.process.pid)) == 2)  # with the next one
     processes = children(command.process.pid)
-    assert len(processes) == 2
     command.process.kill()
     assert eventually(lambda: not any(is_alive(pid) for pid in processes))
 
