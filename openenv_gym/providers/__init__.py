@@ -11,10 +11,12 @@ from openenv_gym.providers.base import Provider, RunningServer, ServerTarget
 
 if TYPE_CHECKING:
     from openenv_gym.providers.docker import ContainerLimits, DockerProvider
+    from openenv_gym.providers.process import ProcessProvider
 
 __all__ = [
     "ContainerLimits",
     "DockerProvider",
+    "ProcessProvider",
     "Provider",
     "RunningServer",
     "ServerTarget",
@@ -63,4 +65,8 @@ def __getattr__(name: str) -> Any:
         from openenv_gym.providers import docker
 
         return getattr(docker, name)
+    if name == "ProcessProvider":
+        from openenv_gym.providers.process import ProcessProvider
+
+        return ProcessProvider
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
