@@ -27,6 +27,7 @@ class AutoProvider:
 
     name = "auto"
     isolates = False  # `start` itself sees to it that untrusted code gets a container
+    separates_sessions = True  # likewise: the container does
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`.

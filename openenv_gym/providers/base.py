@@ -120,6 +120,9 @@ class Provider(Protocol):
     Attributes:
         name: What ``provider=`` calls it.
         isolates: It keeps what runs in a server away from this machine.
+
+    One that heeds ``ServerTarget.isolate_sessions`` has an attribute ``separates_sessions`` that
+    is true; without it none is asked to.
     """
 
     name: str

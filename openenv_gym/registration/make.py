@@ -248,6 +248,12 @@ def start(
             "contains nothing of what that code does.",
             hint='Pass provider="docker", or allow_unisolated=True if you know that code.',
         )
+    if isolate_sessions and not getattr(provider, "separates_sessions", False):
+        raise errors.IsolationError(
+            f"{entry.id} runs code that nobody vouches for, and provider={provider.name!r} does "
+            "not separate sessions on one server.",
+            hint="Leave num_servers= away: then each sub-environment gets a server of its own.",
+        )
     return provider.start(
         ServerTarget(
             entry.package,

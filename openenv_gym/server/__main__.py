@@ -42,7 +42,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--channel-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--owner-stdin", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--trim-log", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--capacity", type=_integer(1), default=4096, help="sessions at once")
+    parser.add_argument(
+        "--capacity", type=_integer(1), default=4096, help="sessions at once, in all"
+    )
     parser.add_argument(
         "--max-waiting", type=_integer(0), default=4096, help="clients that may wait"
     )

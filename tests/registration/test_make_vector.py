@@ -104,6 +104,8 @@ UNTRUSTED = dataclasses.replace(lookup("openenv/CartPole-v1"), untrusted=True)
 class Pretending(Recording):
     """Takes sessions that are to be kept apart, and does not keep them apart."""
 
+    separates_sessions = True
+
     def start(self, target: ServerTarget) -> Any:
         super().start(dataclasses.replace(target, isolate_sessions=False))
         self.targets[-1] = target
@@ -118,6 +120,8 @@ def test_untrusted_code_gets_a_server_for_each() -> None:
     env.close()
     with pytest.raises(errors.IsolationError):
         make_vector_env(UNTRUSTED, num_envs=2, provider="thread")
+    with pytest.raises(errors.IsolationError, match="'recording' does not separate sessions"):
+        make_vector_env(UNTRUSTED, num_envs=2, num_servers=1, provider=Recording())
 
 
 def test_untrusted_code_that_shares_servers_has_a_session_for_each() -> None:

@@ -39,6 +39,7 @@ class DockerProvider:
 
     name = "docker"
     isolates = True
+    separates_sessions = True
 
     def __init__(
         self,

@@ -188,7 +188,8 @@ def main() -> int:
     log_to_stderr(debug=options.debug, who=f"[{who} {options.number}] ")
     channel = socket.socket(fileno=options.channel_fd)
     channel.set_inheritable(False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor's, who tells us
+    # The supervisor's, who tells us; not ignored, which programs that we start would inherit.
+    signal.signal(signal.SIGINT, lambda signum, frame: None)
     try:
         raise_descriptor_limit(options.capacity)
         app = load_app(options.environment, thread_affinity=options.thread_affinity)

@@ -243,6 +243,7 @@ def test_public_names() -> None:
     assert providers.__all__ == [
         "ContainerLimits",
         "DockerProvider",
+        "ProcessProvider",
         "Provider",
         "RunningServer",
         "ServerTarget",
