@@ -78,6 +78,7 @@ def test_never_more_servers_than_sub_environments() -> None:
     assert len(provider.targets) == 2
     env.close()
 
+
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
