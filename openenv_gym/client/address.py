@@ -228,10 +228,10 @@ class InboundAddress:
 
     def _forget_key(self) -> None:
         """Remove the file: the server has read it, and nobody else needs to."""
-        if self._key_path is not None:
+        path, self._key_path = self._key_path, None  # another thread may be dialing, too
+        if path is not None:
             with contextlib.suppress(OSError):
-                os.unlink(self._key_path)
-            self._key_path = None
+                os.unlink(path)
 
     def close(self) -> None:
         """Stop listening, which tells the server that its owner is gone."""

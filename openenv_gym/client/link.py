@@ -16,8 +16,8 @@ import gymnasium
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client.address import Address, Loss, not_lost
-from openenv_gym.client.memory import FEATURES, share_memory
 from openenv_gym.client.pending import Pending
+from openenv_gym.client.shared_memory import FEATURES, share_memory
 from openenv_gym.client.transport import Transport, encode_message
 from openenv_gym.protocol.client_session import ClientSession, ClientState
 from openenv_gym.protocol.limits import SHARED_MEMORY, Limits

@@ -15,6 +15,7 @@ from openenv_gym.errors import (
 
 
 __all__ = [
+    "GRACE_S",
     "NEW_ONE",
     "Provider",
     "RunningServer",
@@ -23,6 +24,9 @@ __all__ = [
     "refuse_isolation",
     "tail_of",
 ]
+
+GRACE_S = 5.0
+"""How long a server may take to end by itself."""
 
 NEW_ONE = "Make a new environment."
 """What to do about a server that is gone."""
@@ -110,8 +114,12 @@ class RunningServer(Protocol):
     def log_tail(self) -> str:
         """Return the last lines that it wrote."""
 
-    def stop(self) -> None:
-        """Stop it and free everything it holds. Safe to repeat, and in a forked child."""
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """Stop it and free everything it holds. Safe to repeat, and in a forked child.
+
+        Args:
+            grace_s: How long what it runs may take to end by itself, where that is possible.
+        """
 
 
 class Provider(Protocol):

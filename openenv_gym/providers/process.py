@@ -16,6 +16,7 @@ import uuid
 from openenv_gym import errors
 from openenv_gym.client import Address, ChannelAddress
 from openenv_gym.providers.base import (
+    GRACE_S,
     NEW_ONE,
     RunningServer,
     ServerTarget,
@@ -28,7 +29,6 @@ from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
 
 __all__ = ["ProcessProvider"]
 
-_STOP_S = 5.0
 _LOG_TAIL_BYTES = 4096
 
 
@@ -110,7 +110,7 @@ class ProcessServer:
         tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, max(size - _LOG_TAIL_BYTES, 0))
         return tail_of(tail)
 
-    def stop(self) -> None:
+    def stop(self, grace_s: float = GRACE_S) -> None:
         """Close the channel, wait for the process, kill it where it does not end."""
         if os.getpid() != self._owner_pid:
             return
@@ -119,23 +119,23 @@ class ProcessServer:
                 return
             self._stopping = True
             try:
-                self._end()
+                self._end(grace_s)
             finally:
                 self._stopping = False
         # Without our lock: whoever holds the guardian's may be collecting garbage, and want ours.
         guardian.forget(self._watched)
         _alive.discard(self)
 
-    def _end(self) -> None:
+    def _end(self, grace_s: float) -> None:
         self._channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_STOP_S)
+            self._process.wait(grace_s)
         # What the environment started may have outlived it, also in a session of its own.
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         kill_marked(self._marker)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_STOP_S)
+            self._process.wait(GRACE_S)
         self._log.close()
 
     def after_fork(self) -> None:

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 
 from openenv_gym import errors
 from openenv_gym.client import Address, Loss, not_lost
-from openenv_gym.providers.base import NEW_ONE, RunningServer, ServerTarget, refuse_isolation
+from openenv_gym.providers.base import (
+    GRACE_S,
+    NEW_ONE,
+    RunningServer,
+    ServerTarget,
+    refuse_isolation,
+)
 from openenv_gym.server import Application, Server, load_app
 
 
@@ -56,11 +62,11 @@ class ThreadServer:
         """Return nothing: its log is this process's own."""
         return ""
 
-    def stop(self) -> None:
+    def stop(self, grace_s: float = GRACE_S) -> None:
         """Stop the server."""
         if not self._stopped and os.getpid() == self._owner_pid:
             self._stopped = True
-            self.server.stop()
+            self.server.stop(grace_s)
 
     def __str__(self) -> str:
         return f"thread:{self.server.app.name}"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lodging", "Stay"]
 
+_GRACE_S = 5.0
+
 
 class Lodging:
     """Starts a server for the first who needs it, and stops it when the last one has left.
@@ -89,7 +91,7 @@ class Stay:
         """Return the last lines that it wrote."""
         return self._house.running.log_tail()
 
-    def stop(self) -> None:
+    def stop(self, grace_s: float = _GRACE_S) -> None:
         """Leave, and stop the server where nobody else is there; safe to repeat."""
         with self._lock:
             if self._ended:
@@ -98,4 +100,4 @@ class Stay:
             self._house.guests -= 1
             last = self._house.guests == 0
         if last:
-            self._house.running.stop()
+            self._house.running.stop(grace_s)

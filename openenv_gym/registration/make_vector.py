@@ -311,7 +311,7 @@ class _Opening:
                 members[index] = Member(opened, plan[index][0], lambda: open_slice(index))
             except BaseException:
                 opened.connection.close()
-                opened.release()
+                opened.release(0.0)
                 raise
 
         try:

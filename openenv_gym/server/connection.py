@@ -35,12 +35,12 @@ from openenv_gym.protocol.messages import (
     read_client_message,
 )
 from openenv_gym.server.http import MAX_HEAD_BYTES, Router
-from openenv_gym.server.memory import Descriptor, can_share, map_memory
 from openenv_gym.server.outbox import Outbox
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.session import Session
 from openenv_gym.server.sessions import Sessions
+from openenv_gym.server.shared_memory import Descriptor, can_share, map_memory
 
 
 __all__ = ["Connection", "ConnectionState"]

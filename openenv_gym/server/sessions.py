@@ -193,8 +193,9 @@ class Sessions:
             raise errors.ProtocolError("Expected wait_s in 0..86400.", field="wait_s")
         with self._lock:
             if self._places < self._capacity:
+                work = self._open_work(connection, opening)  # which may find an option wrong
                 self._places += 1
-                return self._open_work(connection, opening)
+                return work
             if wait_s > 0 and len(self._waiting) < self._max_waiting:
                 until_s = time.monotonic() + wait_s
                 self._waiting.append(_Waiting(connection, opening, until_s))
@@ -280,13 +281,20 @@ class Sessions:
 
     def _leave(self) -> None:
         """Give a place back, and let the next in."""
-        with self._lock:
-            if not self._waiting or self.draining:
-                self._places -= 1
+        while True:
+            with self._lock:
+                if not self._waiting or self.draining:
+                    self._places -= 1
+                    return
+                waiting = self._waiting.popleft()
+                try:
+                    work: Work | BaseException = self._open_work(waiting.connection, waiting.body)
+                except BaseException as error:
+                    work = error
+            if not isinstance(work, BaseException):
+                self._pool.spawn(work)
                 return
-            waiting = self._waiting.popleft()
-            work = self._open_work(waiting.connection, waiting.body)
-        self._pool.spawn(work)
+            waiting.connection.refuse(work)  # and the next one may come
 
     def _full(self) -> errors.CapacityError:
         return errors.CapacityError(

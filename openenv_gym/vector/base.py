@@ -31,6 +31,9 @@ from openenv_gym.vector.spaces import read_spaces
 __all__ = ["VectorBase"]
 
 
+_DROPPED_S = 1.0  # so long servers of an environment that nobody closed may take to end
+
+
 if TYPE_CHECKING:
     _AsyncVectorEnv = AsyncVectorEnv[Any, Any]
 else:
@@ -57,7 +60,7 @@ class VectorBase(_AsyncVectorEnv):
     ) -> None:
         fleet = Fleet(members, tracebacks)
         # First of all: whatever fails from here on, the sessions end.
-        self._finalizer = weakref.finalize(self, fleet.close, None, terminate=True)
+        self._finalizer = weakref.finalize(self, fleet.close, _DROPPED_S, terminate=True)
         try:
             check_observation_mode(observation_mode)
             spaces = read_spaces(fleet.members, observation_mode)
@@ -129,7 +132,7 @@ class VectorBase(_AsyncVectorEnv):
             logger.warn(f"The pending call failed: {error}")
         finally:
             if self._finalizer.detach() is not None:
-                self._fleet.close(timeout, terminate=terminate)
+                self._fleet.close(None if terminate else timeout, terminate=terminate)
 
     # -- inside -------------------------------------------------------------------------------
 

@@ -150,8 +150,8 @@ class Fleet:
         """End all sessions at once, then stop the servers that are ours.
 
         Args:
-            timeout_s: How long sessions may take to end.
-            terminate: Wait for none.
+            timeout_s: How long sessions may take to end, and then servers.
+            terminate: Wait for no session, and without a time for no server either.
         """
         self.abandon()
         end_s = time.monotonic() + (
@@ -170,21 +170,30 @@ class Fleet:
             connection.abandon(pending)
         for member in self.members:
             member.connection.forget()
-        _discard(self.members)
+        if timeout_s is None:
+            timeout_s = 0.0 if terminate else _POLITE_S
+        _discard(self.members, min(timeout_s, _POLITE_S))
 
 
-def _discard(members: Sequence[Member]) -> None:
-    """Stop servers, all at once: one that is stuck takes its time, and not that of the others."""
+def _discard(members: Sequence[Member], grace_s: float) -> None:
+    """Stop servers, all at once: one that is stuck takes its time, and not that of the others.
+
+    Args:
+        members: Whose servers.
+        grace_s: How long each of them may take to end by itself.
+    """
     waits: list[threading.Thread] = []
     for member in members[1:]:
-        thread = threading.Thread(target=member.discard, name="openenv-stop", daemon=True)
+        thread = threading.Thread(
+            target=member.discard, args=(0.0, grace_s), name="openenv-stop", daemon=True
+        )
         try:
             thread.start()
         except RuntimeError:  # no more threads, as at the end of the interpreter
-            member.discard()
+            member.discard(0.0, grace_s)
         else:
             waits.append(thread)
-    members[0].discard()
+    members[0].discard(0.0, grace_s)
     for thread in waits:
         thread.join()
 

@@ -19,16 +19,20 @@ LOSSES = (errors.ConnectionLostError, errors.SessionLostError, errors.SessionClo
 """What is raised where a server is gone, and its sub-environments with it."""
 
 
+_GRACE_S = 5.0
+
+
 class Opened(NamedTuple):
     """A vector session that was opened.
 
     Attributes:
         connection: The session.
-        release: Called once when it is no longer needed; stops a server of its own.
+        release: Called once when it is no longer needed; stops a server of its own. It is told how
+            many seconds that server may take.
     """
 
     connection: Connection
-    release: Callable[[], None] = lambda: None
+    release: Callable[[float], None] = lambda grace_s: None
 
 
 class Member:
@@ -96,16 +100,17 @@ class Member:
         self.unreported[:] = self.resetting[:] = False
         self.fresh = None
 
-    def discard(self, timeout_s: float = 0.0) -> None:
+    def discard(self, timeout_s: float = 0.0, grace_s: float = _GRACE_S) -> None:
         """End the session and its server; safe to repeat.
 
         Args:
             timeout_s: How long to wait for the server to say that it has ended the session.
+            grace_s: How long the server may take to end by itself.
         """
         with contextlib.suppress(errors.OpenEnvGymError):
             self.connection.close(timeout_s)
         release, self._release = self._release, _nothing
-        release()
+        release(grace_s)
 
 
 def check_vector_session(connection: Connection) -> int:
@@ -136,5 +141,5 @@ def slices(num_envs: int, num_servers: int) -> Sequence[tuple[int, int]]:
     return [(sum(sizes[:index]), size) for index, size in enumerate(sizes)]
 
 
-def _nothing() -> None:
+def _nothing(grace_s: float) -> None:
     """Release nothing."""

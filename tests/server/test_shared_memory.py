@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from openenv_gym.client import TcpAddress
-from openenv_gym.client.memory import share_memory
+from openenv_gym.client.shared_memory import share_memory
 from openenv_gym.client.transport import Transport, encode_message
 from openenv_gym.protocol.codec import decode_packet
 from openenv_gym.server import Server, create_app

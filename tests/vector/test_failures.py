@@ -245,3 +245,25 @@ def test_cuts_lose_nothing_and_double_nothing(fleet: Callable[..., Fleet], parti
     time.sleep(0.05)
     for network in networks:
         network.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "grace_s"), [({}, 5.0), ({"timeout": 2}, 2.0), ({"terminate": True}, 0.0)]
+)
+def test_servers_stop_all_at_once(
+    fleet: Callable[..., Fleet], arguments: dict[str, Any], grace_s: float
+) -> None:
+    env = fleet(CountEnv, 4, 4).env
+    env.reset()
+    together = threading.Barrier(4)
+    told = []
+
+    def release(seconds: float) -> None:
+        told.append(seconds)
+        together.wait(20)  # where they came one after the other, this would raise
+
+    for member in env._fleet.members:
+        member._release = release
+    env.close(**arguments)
+    assert told == [grace_s] * 4
+    assert not together.broken

@@ -18,7 +18,7 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client import Address, InboundAddress, TcpAddress
-from openenv_gym.providers.base import NEW_ONE, ServerTarget, tail_of
+from openenv_gym.providers.base import GRACE_S, NEW_ONE, ServerTarget, tail_of
 from openenv_gym.providers.docker.daemon import (
     OWNER_LABEL,
     daemon_address,
@@ -269,8 +269,8 @@ class DockerServer:
             return tail_of(watching(self._client).api.logs(self._name, tail=_LOG_TAIL_LINES))
         return ""
 
-    def stop(self) -> None:
-        """Remove the container and everything made for it.
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """Remove the container and everything made for it, at once whatever `grace_s` says.
 
         Where that fails or is interrupted, another call tries again, and the guardian at the end
         of this process.
