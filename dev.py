@@ -54,8 +54,8 @@ GROUPS = {
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
-        # Everything that Gymnasium ships environments of.
-        requirements=("gymnasium[box2d,jax,mujoco]",),
+        # Everything that Gymnasium ships environments of, and every kind of array that it knows.
+        requirements=("gymnasium[array-api,box2d,jax,mujoco,torch]",),
     ),
 }
 
@@ -129,6 +129,12 @@ def upstream(arguments: Sequence[str]) -> int:
     return run([python, "tests/upstream/run.py", *arguments])
 
 
+def torch(arguments: Sequence[str]) -> int:
+    """Run the tests that need PyTorch."""
+    python = prepare("upstream", venv=ROOT / ".venvs" / "upstream")
+    return run([python, "-m", "pytest", "-m", "torch", *arguments])
+
+
 def ci(arguments: Sequence[str]) -> int:
     """Do what `.ci/run` does: `lint`, then `test`."""
     python = prepare("test", "lint")
@@ -154,6 +160,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "images": images,
     "bench": bench,
     "upstream": upstream,
+    "torch": torch,
     "ci": ci,
     "setup": setup,
 }

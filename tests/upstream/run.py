@@ -92,8 +92,22 @@ def run(checkout: Path, suite: str, arguments: list[str], *, provider: str, loca
             filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
         )
         return subprocess.run(
-            [*command, *chosen, *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": path}
+            [*command, *chosen, *arguments],
+            cwd=folder,
+            env={**_off_screen(), **os.environ, "PYTHONPATH": path},
         ).returncode
+
+
+def _off_screen() -> dict[str, str]:
+    """Return variables with which drawing needs no display, where there is none.
+
+    Without them MuJoCo aborts the process. And SDL's choice of its own would be a driver that ends
+    EGL for the whole process when a window closes, under MuJoCo's feet.
+    """
+    shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if shown or sys.platform != "linux":
+        return {}
+    return {"MUJOCO_GL": "egl", "SDL_VIDEODRIVER": "dummy"}
 
 
 if __name__ == "__main__":
