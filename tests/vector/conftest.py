@@ -1,4 +1,4 @@
-"""A vector environment over several servers in this process."""
+"""A vector environment over several servers in this process; servers that several tests share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.images import image
+from tests.vector.shared import SharedServers
 from tests.vector.worlds import Fleet
 
 
@@ -23,3 +25,21 @@ def fleet() -> Iterator[Callable[..., Fleet]]:
         each.env.close(terminate=True)
         for server in each.servers:
             server.stop()
+
+
+@pytest.fixture(scope="session")
+def containers(docker: Any) -> Iterator[SharedServers]:
+    """A provider of containers that tests one after the other have their sessions in."""
+    for package in ("gymnasium", "atari_env"):
+        image(package)
+    shared = SharedServers("docker")
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[SharedServers]:
+    """Likewise of processes."""
+    shared = SharedServers("process")
+    yield shared
+    shared.stop()

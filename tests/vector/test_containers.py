@@ -1,68 +1,69 @@
-"""Sub-environments in containers: the same to the bit, and one container killed of four."""
+"""Sub-environments in containers are to the bit what `SyncVectorEnv` has here."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from openenv_gym import RemoteVectorEnv, errors
-from tests.vector.worlds import same
-
-
-def make(**kwargs: Any) -> RemoteVectorEnv:
-    env = gymnasium.make_vec("openenv/CartPole-v1", num_envs=8, provider="docker", **kwargs)
-    assert isinstance(env, RemoteVectorEnv)
-    return env
+from openenv_gym import RemoteVectorEnv
+from tests.vector.rollouts import play
+from tests.vector.shared import SharedServers
 
 
-def kill(docker: Any, env: RemoteVectorEnv, index: int) -> None:
-    server: Any = env._fleet.members[index]._release
-    docker.containers.get(server.__self__.container_id).kill()
+pytestmark = pytest.mark.container
+
+ale_py = pytest.importorskip("ale_py")
+gymnasium.register_envs(ale_py)
+
+# Gymnasium before 1.3 has the version before.
+TAXI = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"
+NAMES = ["CartPole-v1", TAXI, "Pendulum-v1", "Blackjack-v1", "ALE/Pong-v5"]
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_to_the_bit(docker: Any, mode: str) -> None:
-    ours = make(num_servers=2, autoreset_mode=mode)
-    theirs = gymnasium.make_vec(
-        "CartPole-v1", num_envs=8, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
-    )
-    same(ours.reset(seed=1), theirs.reset(seed=1))
-    ours.action_space.seed(1)
-    for _ in range(300):
-        actions = ours.action_space.sample()
-        same(ours.step(actions), theirs.step(actions))
-    ours.close()
-    theirs.close()
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("name", NAMES)
+def test_to_the_bit(containers: SharedServers, name: str, mode: AutoresetMode) -> None:
+    # With a limit of its own, for episodes must end in few steps.
+    assert compare(containers, name, mode, steps=200, max_episode_steps=37) >= 20
 
 
-def test_one_of_four_is_killed(docker: Any) -> None:
-    actions = np.zeros(8, int)
-    env = make(num_servers=4)
-    env.reset(seed=0)
-    env.step(actions)
-    kill(docker, env, 2)
-    with pytest.raises(
-        errors.ConnectionLostError, match="Sub-environments 4, 5 are lost"
-    ) as caught:
-        env.step(actions)
-    assert caught.value.data["indices"] == [4, 5]
-    env.close()
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("name", NAMES)
+def test_to_the_bit_for_long(containers: SharedServers, name: str, mode: AutoresetMode) -> None:
+    assert compare(containers, name, mode, steps=2000) >= 4
 
 
-def test_one_of_four_is_killed_and_replaced(docker: Any) -> None:
-    actions = np.zeros(8, int)
-    env = make(num_servers=4, on_failure="restart")
-    env.reset(seed=0)
-    env.step(actions)
-    kill(docker, env, 2)
-    _, rewards, terminations, truncations, infos = env.step(actions)
-    assert not terminations.any()
-    assert np.flatnonzero(truncations).tolist() == [4, 5]
-    assert np.flatnonzero(infos["server_restarted"]).tolist() == [4, 5]
-    assert rewards.tolist() == [1, 1, 1, 1, 0, 0, 1, 1]
-    assert env.step(actions)[1].tolist() == [1, 1, 1, 1, 0, 0, 1, 1]
-    assert env.step(actions)[1].tolist() == [1] * 8
-    env.close()
+def compare(
+    containers: SharedServers, name: str, mode: AutoresetMode, *, steps: int, **kwargs: Any
+) -> int:
+    """Compare four sub-environments on one, two and four servers; return how many episodes ended.
+
+    All are compared with one rollout, of which an Atari game's frames take most of the time.
+    """
+    theirs = SyncVectorEnv([lambda: gymnasium.make(name, **kwargs)] * 4, autoreset_mode=mode)
+    if name == "ALE/Pong-v5":
+        name, kwargs = "Atari-v0", {**kwargs, "game": "pong"}
+    ours = [
+        gymnasium.make_vec(
+            f"openenv/{name}",
+            num_envs=4,
+            num_servers=num_servers,
+            provider=containers,
+            autoreset_mode=mode,
+            **kwargs,
+        )
+        for num_servers in (1, 2, 4)
+    ]
+    try:
+        for env, num_servers in zip(ours, (1, 2, 4), strict=True):
+            assert isinstance(env, RemoteVectorEnv)
+            assert len(env._fleet.members) == num_servers
+        return play(theirs, *ours, steps=steps)
+    finally:
+        for env in (*ours, theirs):
+            env.close()

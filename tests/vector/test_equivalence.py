@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from openenv_gym import RemoteVectorEnv
-from tests.vector.worlds import Fleet, WorldEnv, same
+from tests.vector.rollouts import play
+from tests.vector.worlds import Fleet, WorldEnv
 
 
 MODES = list(AutoresetMode)
 STEPS = 2000
-
-
-def play(ours: Any, theirs: Any, steps: int, mode: AutoresetMode) -> None:
-    same(ours.reset(seed=11), theirs.reset(seed=11))
-    ours.action_space.seed(3)
-    for _ in range(steps):
-        actions = ours.action_space.sample()
-        if isinstance(actions, dict):
-            actions["what"][:] = 0
-        got = ours.step(actions)
-        same(got, theirs.step(actions))
-        over = np.logical_or(got[2], got[3])
-        if mode is AutoresetMode.DISABLED and over.any():
-            same(
-                ours.reset(options={"reset_mask": over.copy()}),
-                theirs.reset(options={"reset_mask": over.copy()}),
-            )
-    same(ours.np_random_seed, theirs.np_random_seed)
-    for one, other in zip(ours.np_random, theirs.np_random, strict=True):
-        assert one.bit_generator.state == other.bit_generator.state
 
 
 @pytest.mark.parametrize("num_servers", [1, 2, 4])
@@ -49,7 +28,7 @@ def test_everything_an_environment_may_return(
     assert ours.observation_space == theirs.observation_space
     assert ours.action_space == theirs.action_space
     assert ours.metadata == theirs.metadata
-    play(ours, theirs, STEPS, mode)
+    play(theirs, ours, steps=STEPS)
     theirs.close()
 
 
@@ -71,7 +50,7 @@ def test_gymnasiums_environments(name: str, mode: AutoresetMode, num_servers: in
     theirs = gymnasium.make_vec(
         name, num_envs=4, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
     )
-    play(ours, theirs, steps, mode)
+    play(theirs, ours, steps=steps)
     ours.close()
     theirs.close()
 
@@ -84,7 +63,7 @@ def test_in_processes(mode: AutoresetMode) -> None:
     theirs = gymnasium.make_vec(
         "CartPole-v1", num_envs=4, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
     )
-    play(ours, theirs, STEPS, mode)
+    play(theirs, ours, steps=STEPS)
     ours.close()
     theirs.close()
 
@@ -94,6 +73,6 @@ def test_made_from_functions(mode: AutoresetMode) -> None:
     functions = [lambda length=length: WorldEnv(length=length) for length in (2, 5, 9)]
     ours = RemoteVectorEnv(functions, autoreset_mode=mode)
     theirs = SyncVectorEnv(functions, autoreset_mode=mode)
-    play(ours, theirs, 300, mode)
+    play(theirs, ours, steps=300)
     ours.close()
     theirs.close()

@@ -188,7 +188,7 @@ def same(ours: Any, theirs: Any) -> None:
         assert list(ours) == list(theirs), (list(ours), list(theirs))
         for key in ours:
             same(ours[key], theirs[key])
-    elif isinstance(ours, tuple):
+    elif isinstance(ours, (tuple, list)):
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
             same(one, other)
