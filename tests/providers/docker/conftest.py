@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import tarfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -109,12 +108,3 @@ def _tar(files: dict[str, str]) -> io.BytesIO:
             tar.addfile(member, io.BytesIO(text.encode()))
     data.seek(0)
     return data
-
-
-def eventually(condition: Callable[[], bool], within_s: float) -> bool:
-    end_s = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.1)
-    return True

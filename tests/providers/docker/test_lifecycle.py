@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.providers.docker.conftest import eventually
 from tests.support.images import image
+from tests.support.owners import Owner
+from tests.support.waiting import eventually
 
 
 pytestmark = pytest.mark.container
@@ -30,40 +31,9 @@ _OWNER = """
 """
 
 
-class Owner:
-    """A trainer in a process of its own, with its containers."""
-
-    def __init__(self, docker: Any, body: str, count: int) -> None:
-        self._docker = docker
-        script = textwrap.dedent(_OWNER).format(count=count) + textwrap.dedent(body)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", script],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        assert self.process.stdout is not None
-        while (line := self.process.stdout.readline().strip()) != "ready":
-            assert line, self.process.communicate()[1]
-        found = self.find()
-        self.containers = [each["Id"] for each in found]
-        self.directories = [
-            Path(docker.api.inspect_container(each)["Mounts"][0]["Source"]).parent
-            for each in self.containers
-        ]
-
-    def find(self) -> list[Any]:
-        """Return the containers that name this process as their owner."""
-        found = self._docker.api.containers(all=True, filters={"label": "openenv.owner"})
-        pid = str(self.process.pid)
-        return [one for one in found if one["Labels"]["openenv.owner"].split(":")[0] == pid]
-
-    def end(self) -> None:
-        self.process.wait(30)
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
+def script(body: str, count: int) -> str:
+    """Return a trainer's code."""
+    return textwrap.dedent(_OWNER).format(count=count) + textwrap.dedent(body)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +57,12 @@ class Owner:
 )
 def test_nothing_outlives_its_owner(docker: Any, body: str, signum: int | None, count: int) -> None:
     image("echo_env")
-    owner = Owner(docker, body, count)
+    owner = Owner(docker, script(body, count))
     if signum is not None:
         assert len(owner.containers) == count
         owner.process.send_signal(signum)
     owner.end()
-    assert eventually(lambda: not owner.find(), 30)
-    assert eventually(lambda: not any(each.exists() for each in owner.directories), 10)
+    assert eventually(lambda: not owner.leftovers(), 40), owner.leftovers()
 
 
 def test_a_forked_child_that_exits_first_takes_nothing_along(docker: Any) -> None:
@@ -109,9 +78,8 @@ def test_a_forked_child_that_exits_first_takes_nothing_along(docker: Any) -> Non
         [env.close() for env in envs]
         print("done", flush=True)
     """
-    script = textwrap.dedent(_OWNER).format(count=2) + textwrap.dedent(body)
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script(body, 2)],
         input="\n",
         capture_output=True,
         text=True,
@@ -132,7 +100,7 @@ def test_a_server_ends_by_itself_where_its_guardian_was_killed_too(docker: Any, 
         os.kill(guardian._process.pid, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    owner = Owner(docker, body, 0)
+    owner = Owner(docker, script(body, 0))
     owner.end()
     assert eventually(lambda: bool(owner.find()), 5)
     assert eventually(lambda: all(each["State"] == "exited" for each in owner.find()), 20)
@@ -162,7 +130,7 @@ def test_interrupted_starts_leave_nothing(docker: Any) -> None:
         print("ready", flush=True)
         time.sleep(60)
     """
-    owner = Owner(docker, body, 0)
+    owner = Owner(docker, script(body, 0))
     assert owner.process.stdout is not None
     ready = owner.process.stdout.readline()
     assert ready == "ready\n", owner.process.communicate(timeout=5)[1]

@@ -1,0 +1,19 @@
+"""Waiting for what another process does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+__all__ = ["eventually"]
+
+
+def eventually(condition: Callable[[], bool], within_s: float) -> bool:
+    """Tell whether a condition holds, at the latest after so long."""
+    end_s = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.1)
+    return True
