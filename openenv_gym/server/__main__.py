@@ -16,6 +16,7 @@ from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import load_app
+from openenv_gym.server.memory import give_back_memory
 from openenv_gym.server.process import close_to_others, log_to_stderr, raise_descriptor_limit
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
@@ -149,9 +150,14 @@ def _serve(options: argparse.Namespace) -> int:
     gc.collect()
     gc.freeze()
     server.start()
+    known = 0
     while not server.wait(5.0):
         if options.trim_log:
             _trim_log()
+        # As often as it has as many to take away as to look through.
+        if server.left - known > len(server.sessions):
+            known = server.left
+            give_back_memory()
     if told:
         open_sessions = len(server.sessions)
         if open_sessions and options.drain_s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MethodType
 from typing import Any, Protocol
 
 import gymnasium
@@ -74,19 +75,6 @@ class EnvironmentHost:
         self._episode = 0
         self._observed: list[str] = []
         self._rng_known: Any = None
-        self._operations: dict[str, Callable[..., Any]] = {
-            "reset": self._reset,
-            "step": self._step,
-            "render": self._render,
-            "state": self._state,
-            "get": self._get,
-            "set": self._set,
-            "call": self._call,
-            "observe": self._observe,
-            "ping": lambda: None,
-            "save_state": self._save_state,
-            "restore_state": self._restore_state,
-        }
 
     # -- description --------------------------------------------------------------------------
 
@@ -133,10 +121,10 @@ class EnvironmentHost:
             ResetNeededError: `step` or `render` before `reset`.
             Exception: Whatever the environment raises.
         """
-        operation = find_operation(self._operations, op)
+        operation = find_operation(_OPERATIONS, op)
         if rng is not None:
             self._set_rng(rng)
-        return run_operation(operation, op, args)
+        return run_operation(MethodType(operation, self), op, args)
 
     def extras(self, op: str) -> dict[str, Any]:
         """Return what must go along with the reply to the operation that was just run."""
@@ -207,6 +195,9 @@ class EnvironmentHost:
             # Whoever reads it asks for it then, and gets the exception.
             return None
 
+    def _ping(self) -> None:
+        """Do nothing, in its turn."""
+
     def _save_state(self) -> Any:
         self._need_reset("save_state")
         return [self._steps, self._environment("save").save_state()]
@@ -257,6 +248,23 @@ class EnvironmentHost:
             self._base._np_random = generator
         self._base._np_random_seed = seed
         self._rng_known = None  # the client waits to hear that it arrived
+
+
+# Not bound to a host, which would hold itself then: an environment goes with its session, and does
+# not wait for the garbage collector, however large it is.
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "reset": EnvironmentHost._reset,
+    "step": EnvironmentHost._step,
+    "render": EnvironmentHost._render,
+    "state": EnvironmentHost._state,
+    "get": EnvironmentHost._get,
+    "set": EnvironmentHost._set,
+    "call": EnvironmentHost._call,
+    "observe": EnvironmentHost._observe,
+    "ping": EnvironmentHost._ping,
+    "save_state": EnvironmentHost._save_state,
+    "restore_state": EnvironmentHost._restore_state,
+}
 
 
 def describe_env(env: Any, name: str) -> dict[str, Any]:

@@ -51,6 +51,9 @@ class Server:
         pinned_threads: Threads for environments with thread affinity.
         token: Credential that clients must show.
         debug: Send tracebacks to clients.
+
+    Attributes:
+        left: How many connections have closed since it began.
     """
 
     connection_class: ClassVar[type[Connection]] = Connection
@@ -70,6 +73,7 @@ class Server:
     ) -> None:
         self.app = app
         self.limits = limits or Limits()
+        self.left = 0
         self.pool = Pool(max_threads=max_threads, housekeeping=self._keep_house)
         self.router = Router(
             {"/health": self._health, "/metadata": self._metadata, "/schema": self._schema},
@@ -320,6 +324,7 @@ class Server:
         """Drop a connection that has closed."""
         with self._lock:
             self._connections.discard(connection)
+            self.left += 1
 
     def _keep_house(self, now_s: float) -> None:
         with self._lock:
