@@ -36,7 +36,7 @@ _DEFAULT = "unix:///var/run/docker.sock"
 _HELLO_S = 5  # a daemon that says nothing for so long is none
 _TIMEOUT_S = 60
 _WATCH_S = 3
-_CONNECTIONS = 4  # kept open for later, of those that requests of several threads need at once
+_CONNECTIONS = 32  # kept open for later: as many as there are servers that are started at once
 
 _lock = threading.Lock()
 _client: tuple[tuple[int, str], Any] | None = None
@@ -119,7 +119,28 @@ def _connect(address: str) -> Any:
 def _make_client(docker: Any, address: str, timeout_s: float) -> Any:
     # `from_env` also reads what says how to reach a daemon over TLS.
     environment = {**os.environ, "DOCKER_HOST": address}
-    return docker.from_env(timeout=timeout_s, environment=environment, max_pool_size=_CONNECTIONS)
+    client = docker.from_env(timeout=timeout_s, environment=environment, max_pool_size=_CONNECTIONS)
+    _share_connections(client.api)
+    return client
+
+
+def _share_connections(api: Any) -> None:
+    """Have all requests to a Unix socket share the connections that are kept open.
+
+    docker-py keeps them for each path apart, and each container has paths of its own: 25 sockets
+    that nobody uses again. And when more are in use at once, as while many servers start, it
+    closes the pool of one that another thread was about to use.
+    """
+    for adapter in list(api.adapters.values()):
+        pools = getattr(adapter, "pools", None)
+        if pools is None or not hasattr(adapter, "socket_path"):
+            continue  # not of this kind: requests' own has one pool for each host
+        take = adapter.get_connection
+
+        def get_connection(url: str, proxies: Any = None, take: Any = take) -> Any:
+            return take("http+docker://localhost", proxies)
+
+        adapter.get_connection = get_connection
 
 
 def watching(client: Any) -> Any:

@@ -16,6 +16,7 @@ from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.providers import DockerProvider, ServerTarget
 from tests.support.engines import archive_of, forbidden_daemon, run_as_nobody, small_engine
+from tests.support.processes import count_descriptors
 
 
 pytestmark = pytest.mark.container
@@ -149,3 +150,19 @@ def test_a_daemon_that_accepts_and_says_nothing(
         listener.listen()
         with pytest.raises(errors.ProviderUnavailableError, match="No Docker daemon answers"):
             daemon.connect_daemon()
+
+
+def test_connections_to_the_daemon_are_shared(docker: Any) -> None:
+    """docker-py keeps some for each path, and containers have paths of their own."""
+    from openenv_gym.providers.docker import daemon
+
+    client = daemon._make_client(sys.modules["docker"], daemon.daemon_address(), 30)
+    try:
+        client.ping()
+        before = count_descriptors()
+        for number in range(30):
+            with pytest.raises(sys.modules["docker"].errors.NotFound):
+                client.api.inspect_container(f"nobody-{number}")
+        assert count_descriptors() == before
+    finally:
+        client.close()
