@@ -54,6 +54,8 @@ class CatalogueEntry:
         thread_affinity: Every call of a session must come from one thread.
         vectorized: Options with which one server steps many sub-environments at once, in threads of
             its own; None: it never does.
+        step_us: Microseconds that a step takes, roughly, where that is so little that a second
+            server pays for many sub-environments only; None where it is more, or unknown.
     """
 
     id: str
@@ -72,6 +74,7 @@ class CatalogueEntry:
     untrusted: bool = False
     thread_affinity: bool = False
     vectorized: dict[str, Any] | None = field(default=None, hash=False)
+    step_us: float | None = None
 
     @property
     def name(self) -> str:

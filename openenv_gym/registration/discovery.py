@@ -88,6 +88,7 @@ def manifest_entries(
             untrusted=manifest.untrusted,
             thread_affinity=manifest.thread_affinity,
             vectorized=manifest.vectorized,
+            step_us=manifest.step_us,
         )
         for entry in manifest.ids
     ]

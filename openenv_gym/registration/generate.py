@@ -50,6 +50,13 @@ _OWN: dict[str, dict[str, Any]] = {
     "Remote-v0": {},
 }
 
+_STEP_US = {
+    "gymnasium.envs.classic_control.acrobot": 30,
+    "gymnasium.envs.classic_control": 6,
+    "gymnasium.envs.toy_text": 6,
+}
+"""Microseconds that a step takes, roughly, by the module of the environment."""
+
 _ALE_VARIANTS = (
     "ALE/{name}-v5",
     "{name}-v0",
@@ -183,6 +190,10 @@ def _hosted_fields(spec: EnvSpec) -> dict[str, Any]:
     module = _module(spec)
     if isinstance(spec.entry_point, str):
         fields = {**render_metadata(spec.entry_point), **fields}
+    for prefix, step_us in _STEP_US.items():
+        if module.startswith(prefix):
+            fields["step_us"] = step_us
+            break
     if module.startswith("gymnasium.envs.mujoco."):
         # MuJoCo's renderer makes its OpenGL context current in the thread that creates it, and
         # draws in whichever thread calls next.

@@ -36,6 +36,7 @@ __all__ = ["make_vector_env"]
 _AT_ONCE = 32  # servers that are started, and sessions that are opened, at the same time
 _ROOM_S = 30.0  # so long the room of an earlier session may take to be free again
 _ENGINES = ("default", "native")
+_SERVER_US = 400.0  # a server less to wait for is worth that many microseconds of steps
 
 _OWN: Any = object()
 """The time limit of the id, or, where it has none, of what it hosts."""
@@ -72,7 +73,8 @@ def make_vector_env(
         entry: What the catalogue says of the id.
         num_envs: Sub-environments.
         num_servers: Servers to spread them over, evenly. By default as many as there are
-            processors; one where its engine steps all sub-environments at once; and one for each
+            processors, fewer where all steps together take less time than a message to another
+            server; one where its engine steps all sub-environments at once; and one for each
             sub-environment where the environment runs untrusted code: fewer are shared by sessions
             with a process and a user of their own each.
             With `base_url` or `server`, sessions to open there: one for each address by default.
@@ -161,7 +163,7 @@ def make_vector_env(
             elif engine == "native" or _vectorized(entry, opening.options):
                 num_servers = 1
             else:
-                num_servers = os.cpu_count() or 1
+                num_servers = _worthwhile(entry, num_envs)
         if contained and num_servers < num_envs:
             members = opening.lodge(num_envs, num_servers)
         else:
@@ -323,6 +325,14 @@ class _Opening:
                 raise as_mismatch(error, self._described["observation_mode"]) from error
             raise
         return [members[index] for index in range(len(plan))]
+
+
+def _worthwhile(entry: CatalogueEntry, num_envs: int) -> int:
+    """Return how many servers pay: a request, a reply and a wake-up take what many steps take."""
+    cores = os.cpu_count() or 1
+    if entry.step_us is None:
+        return cores
+    return max(min(round(num_envs * entry.step_us / _SERVER_US), cores), 1)
 
 
 def _vectorized(entry: CatalogueEntry, options: dict[str, Any]) -> bool:
