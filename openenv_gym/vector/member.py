@@ -50,6 +50,9 @@ class Member:
         rows: Which they are within the whole.
         unreported: By index, whether the loss of an earlier server is still to be reported.
         resetting: By index, whether the next step only brings the first observation.
+        over: By index, whether the last step was the end of an episode.
+        untold: By index, whether an earlier server was lost between two episodes, which only an
+            info is still to tell.
         fresh: Observations and infos of the reset on a fresh server.
     """
 
@@ -62,6 +65,8 @@ class Member:
         self.rows = slice(first, first + self.num_envs)
         self.unreported = np.zeros(self.num_envs, np.bool_)
         self.resetting = np.zeros(self.num_envs, np.bool_)
+        self.over = np.zeros(self.num_envs, np.bool_)
+        self.untold = np.zeros(self.num_envs, np.bool_)
         self.fresh: tuple[Any, dict[str, Any]] | None = None
         self._release = opened.release
         self._reopen = reopen
@@ -97,7 +102,7 @@ class Member:
         except errors.OpenEnvGymError as error:
             raise self.name_loss(why) from error
         self.connection, self._release = opened
-        self.unreported[:] = self.resetting[:] = False
+        self.unreported[:] = self.resetting[:] = self.untold[:] = False
         self.fresh = None
 
     def discard(self, timeout_s: float = 0.0, grace_s: float = _GRACE_S) -> None:

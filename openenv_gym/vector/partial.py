@@ -206,6 +206,7 @@ class PartialSteps:
 
     def _add(self, index: int, rows: npt.NDArray[np.int64], values: list[Any]) -> None:
         self._last.update(index, rows, values[0])
+        self._recovery.note_ends(index, rows, values)
         self._ready.append((rows + self._fleet.members[index].first, values))
 
     def _take(self) -> PartialBatch:

@@ -79,7 +79,8 @@ class Recovery:
         asked: list[list[Any] | None] = []
         for member, each in zip(self._fleet.members, args, strict=True):
             chosen = np.ones(member.num_envs, np.bool_) if mask is None else mask[member.rows]
-            member.unreported[chosen] = member.resetting[chosen] = False
+            member.unreported[chosen] = member.resetting[chosen] = member.untold[chosen] = False
+            member.over[chosen] = False
             asked.append(each if chosen.any() or not self.restarts else None)
         return asked
 
@@ -94,6 +95,17 @@ class Recovery:
         """Remember an attribute that was set, for fresh servers."""
         if self.restarts:
             self._attributes[name] = values
+
+    def note_ends(self, index: int, rows: Any, values: Sequence[Any]) -> None:
+        """Remember which of a member's sub-environments have ended an episode, for its successor.
+
+        Args:
+            index: Of the member.
+            rows: Which of its sub-environments were stepped.
+            values: What a step returned for them.
+        """
+        if self.restarts:
+            self._fleet.members[index].over[rows] = values[2] | values[3]
 
     # -- what is answered ---------------------------------------------------------------------
 
@@ -144,6 +156,10 @@ class Recovery:
         self._set_attributes(member)
         member.fresh = tuple(member.connection.call("reset", [None, None, None]).value)
         member.unreported[:] = True
+        if self._mode is AutoresetMode.NEXT_STEP:
+            # Whose episode was over already has none to lose: the next step would have reset it.
+            member.unreported[member.over] = False
+            member.resetting[:] = member.untold[:] = member.over
 
     def answer(self, index: int, rows: npt.NDArray[np.int64]) -> list[Any]:
         """Return the step of sub-environments that wait here.
@@ -159,7 +175,8 @@ class Recovery:
         lost = member.unreported[rows]
         fresh = self._batches.take(member.fresh[0], rows)
         last = self._batches.take(self._last.take(index, slice(None)), rows[lost])
-        infos: list[Any] = [(everything[lost], _flag(int(lost.sum())))] if lost.any() else []
+        told = lost | member.untold[rows]
+        infos: list[Any] = [(everything[told], _flag(int(told.sum())))] if told.any() else []
         if self._mode is AutoresetMode.SAME_STEP:
             observations = fresh
             shown = np.ones(count, np.bool_)
@@ -177,7 +194,7 @@ class Recovery:
             shown = ~lost
         infos.append((everything[shown], take_infos(member.fresh[1], rows[shown])))
         member.resetting[rows] = lost & (self._mode is AutoresetMode.NEXT_STEP)
-        member.unreported[rows] = False
+        member.unreported[rows] = member.untold[rows] = False
         return [
             observations,
             np.zeros(count),

@@ -277,6 +277,9 @@ class RemoteVectorEnv(VectorCalls):
             OpenEnvGymError: A sub-environment failed, or a server is gone.
         """
         parts = self._wait(AsyncState.WAITING_STEP, timeout, self._recovery.step_again)
+        if self._recovery.restarts:
+            for index, part in enumerate(parts):
+                self._recovery.note_ends(index, slice(None), part)
         if len(parts) == 1:
             observations, rewards, terminations, truncations, infos = parts[0]
             return (

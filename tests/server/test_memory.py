@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import numpy as np
+import pytest
 
 from openenv_gym.client import Connection
 from openenv_gym.providers import ServerTarget, get_provider
@@ -17,7 +18,10 @@ from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv
 
 
-def test_an_environment_does_not_wait_for_the_garbage_collector() -> None:
+@pytest.mark.parametrize("vector", [None, {"num_envs": 3}])
+def test_an_environment_does_not_wait_for_the_garbage_collector(
+    vector: dict[str, Any] | None,
+) -> None:
     alive: weakref.WeakSet[CountingEnv] = weakref.WeakSet()
 
     def make() -> CountingEnv:
@@ -28,10 +32,10 @@ def test_an_environment_does_not_wait_for_the_garbage_collector() -> None:
     server = ThreadServer(Server(create_app(make)))
     gc.disable()
     try:
-        connection = Connection(server, {})
+        connection = Connection(server, {}, vector=vector)
         connection.call("reset", [None, None])
-        connection.call("step", [1])
-        assert len(alive) == 1
+        connection.call("step", [1 if vector is None else np.ones(3, np.int64)])
+        assert len(alive) == (1 if vector is None else 3)
         connection.close()
         assert eventually(lambda: not alive, 10)
     finally:

@@ -235,3 +235,32 @@ def test_servers_stop_all_at_once(
     env.close(**arguments)
     assert told == [grace_s] * 4
     assert not together.broken
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_server_that_goes_between_two_episodes_ends_none(
+    fleet: Callable[..., Fleet], partial: bool
+) -> None:
+    ours = fleet(CountEnv, 4, 2, options={"length": 2}, on_failure="restart")
+    env = ours.env
+
+    def step() -> tuple[Any, ...]:
+        if not partial:
+            return env.step(np.zeros(4, np.int64))
+        env.send(np.zeros(4, np.int64))
+        batch = env.recv(min_envs=4)
+        order = np.argsort(batch.env_ids)
+        infos = {key: value[order] for key, value in batch.infos.items()}
+        return (*(column[order] for column in batch[:4]), infos)
+
+    env.reset(seed=0)
+    step()
+    assert step()[2].all()  # all episodes are over
+    ours.kill(1)
+    observations, rewards, terminations, truncations, infos = step()  # which resets
+    assert not terminations.any() and not truncations.any()
+    assert rewards.tolist() == [0] * 4
+    assert observations[:, 0].tolist() == [0] * 4
+    assert infos["server_restarted"].tolist() == [0, 0, 1, 1]
+    assert "server_restarted" not in step()[4]
+    assert step()[2].all()  # in step with each other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any
 
 import gymnasium
@@ -59,16 +60,6 @@ class VectorHost:
         self._time_limit = time_limit
         self._max_episode_steps = max_episode_steps
         self._count = options.num_envs
-        self._operations: dict[str, Callable[..., Any]] = {
-            "step": self._step,
-            "reset": self._reset,
-            "send": self._send,
-            "recv": self._recv,
-            "render": self._render,
-            "call": self._call,
-            "set": self._set,
-            "ping": lambda: None,
-        }
 
     def describe(self) -> dict[str, Any]:
         """Return the part of the map ``environment`` of WELCOME that the environment decides.
@@ -116,7 +107,8 @@ class VectorHost:
             ResetNeededError: A sub-environment must be reset before.
             EnvironmentFailedError: A sub-environment raised; ``data["index"]`` says which.
         """
-        return run_operation(find_operation(self._operations, op), op, args)
+        operation = find_operation(_OPERATIONS, op)
+        return run_operation(MethodType(operation, self), op, args)
 
     def extras(self, op: str) -> dict[str, Any]:
         """Return nothing: neither generators nor attributes are mirrored."""
@@ -201,6 +193,9 @@ class VectorHost:
             )
         self.engine.set(name, values)
 
+    def _ping(self) -> None:
+        """Do nothing."""
+
     # -- arguments ----------------------------------------------------------------------------
 
     def _read_seeds(self, seeds: Any) -> Seeds:
@@ -282,3 +277,16 @@ class VectorHost:
             f"`{name}` of sub-environment {numbers[-1]} cannot be sent: {why}",
             data={"type": "TypeError", "index": numbers[-1], "indices": numbers},
         )
+
+
+# Not bound to a host, which would hold itself then, see `EnvironmentHost`.
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "step": VectorHost._step,
+    "reset": VectorHost._reset,
+    "send": VectorHost._send,
+    "recv": VectorHost._recv,
+    "render": VectorHost._render,
+    "call": VectorHost._call,
+    "set": VectorHost._set,
+    "ping": VectorHost._ping,
+}
