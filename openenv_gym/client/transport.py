@@ -150,7 +150,17 @@ class Transport:
             OSError: The connection broke.
         """
         data = frame[0] if len(frame) == 1 else b"".join(frame)
-        self._unsent = memoryview(b"".join((self._unsent, data)) if self._unsent else data)
+        if self._unsent:
+            data = b"".join((self._unsent, data))
+        else:
+            try:
+                sent = self._socket.send(data)
+            except _WOULD_BLOCK:
+                sent = 0
+            if sent == len(data):
+                return
+            data = memoryview(data)[sent:]
+        self._unsent = memoryview(data)
         self.flush()
 
     def flush(self) -> bool:

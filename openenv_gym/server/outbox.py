@@ -45,7 +45,12 @@ class Outbox:
         """
         if not self._parts:
             try:
-                sent = self._socket.sendmsg(parts)
+                if len(parts) == 1:
+                    sent = self._socket.send(parts[0])
+                    if sent == len(parts[0]):
+                        return False
+                else:
+                    sent = self._socket.sendmsg(parts)
             except BlockingIOError:
                 sent = 0
             except OSError:

@@ -43,12 +43,13 @@ def with_masks(infos: dict[str, Any], count: int) -> dict[str, Any]:
         count: Number of its sub-environments.
     """
     whole: dict[str, Any] = {}
+    full = np.ones(count, np.bool_)
     for key, value in infos.items():
         if _is_mask(key, infos):
             continue
         whole[key] = with_masks(value, count) if type(value) is dict else value
         mask = infos.get(f"_{key}")
-        whole[f"_{key}"] = np.ones(count, np.bool_) if mask is None else mask
+        whole[f"_{key}"] = full.copy() if mask is None else mask
     return whole
 
 

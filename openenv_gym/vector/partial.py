@@ -83,7 +83,7 @@ class PartialSteps:
     @property
     def in_flight(self) -> int:
         """How many were sent and not received yet."""
-        return int(self._sent.sum())
+        return int(np.count_nonzero(self._sent))
 
     # -- send ---------------------------------------------------------------------------------
 

@@ -86,6 +86,8 @@ class Recovery:
 
     def step_args(self, args: Sequence[list[Any]]) -> list[list[Any] | None]:
         """Return what each server is asked in a step; None: all its sub-environments wait here."""
+        if not self.restarts:
+            return list(args)
         return [
             None if member.waits_here and (member.unreported | member.resetting).all() else each
             for member, each in zip(self._fleet.members, args, strict=True)

@@ -35,7 +35,7 @@ Buffer: TypeAlias = "bytes | memoryview"
 MAX_CONTROL_BYTES = 125
 """Largest payload of a control frame (section 5.5)."""
 
-# A masked payload up to this size is joined with its header: one buffer is sent faster than two.
+# A payload up to this size is joined with its header: one buffer is sent faster than two.
 _JOINED_BYTES = 4096
 
 
@@ -96,14 +96,21 @@ def encode_frame(opcode: int, parts: Sequence[Buffer], *, masked: bool) -> list[
         opcode: Kind of the frame.
         parts: The payload in pieces, one-dimensional bytes each.
         masked: The frame is a client's: its payload is copied and masked (RFC 6455, section 5.3).
-            An unmasked payload is not copied.
+            A large unmasked payload is not copied.
 
     Returns:
-        Buffers to be sent one after the other. Unmasked, they are views of the memory in `parts`.
+        Buffers to be sent one after the other. Unmasked, large ones are views of the memory in
+        `parts`.
     """
     if not masked:
-        size_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-        return [frame_header(opcode, size_bytes), *parts]
+        if len(parts) == 1:
+            part = parts[0]
+            size_bytes = len(part)
+            header = frame_header(opcode, size_bytes)
+            if size_bytes <= _JOINED_BYTES:
+                return [header + part]
+            return [header, part]
+        return [frame_header(opcode, sum(map(len, parts))), *parts]
     payload = parts[0] if len(parts) == 1 else b"".join(parts)
     mask = os.urandom(4)
     header, masked_payload = (
