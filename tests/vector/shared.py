@@ -59,7 +59,7 @@ class _Lent:
         self._lock = threading.Lock()
         self._back = False
 
-    def stop(self) -> None:
+    def stop(self, grace_s: float = 5.0) -> None:
         with self._lock:
             if not self._back:
                 self._back = True
