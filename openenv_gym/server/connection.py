@@ -9,8 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import Protocol
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import decode_packet, encode_packet
@@ -23,7 +21,7 @@ from openenv_gym.protocol.frames import (
     encode_close,
     encode_frame,
 )
-from openenv_gym.protocol.limits import SHARED_MEMORY, Limits
+from openenv_gym.protocol.limits import SHARED_MEMORY
 from openenv_gym.protocol.messages import (
     Ack,
     Cancel,
@@ -34,16 +32,15 @@ from openenv_gym.protocol.messages import (
     error_to_wire,
     read_client_message,
 )
-from openenv_gym.server.http import MAX_HEAD_BYTES, Router
+from openenv_gym.server.http import MAX_HEAD_BYTES
 from openenv_gym.server.outbox import Outbox
 from openenv_gym.server.poller import Event
-from openenv_gym.server.pool import Pool
 from openenv_gym.server.session import Session
-from openenv_gym.server.sessions import Sessions
 from openenv_gym.server.shared_memory import Descriptor, can_share, map_memory
+from openenv_gym.server.site import ConnectionState, Site
 
 
-__all__ = ["Connection", "ConnectionState"]
+__all__ = ["Connection"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,34 +50,6 @@ _MAX_HELLO_BYTES = 1 << 20
 # What does not fit waits for another turn, copied; the system takes as much of this as it allows.
 _SEND_BUFFER_BYTES = 8 << 20
 _NO_PROGRESS_S = 60.0  # a client that takes nothing for so long is dropped; it may resume
-
-
-class ConnectionState(Enum):
-    """What a connection waits for."""
-
-    HTTP = "http"
-    """The head of an HTTP request."""
-    HELLO = "hello"
-    """The first message."""
-    OPENING = "opening"
-    """A place, and the environment."""
-    OPEN = "open"
-    """Requests."""
-    CLOSING = "closing"
-    """That the last bytes leave."""
-    CLOSED = "closed"
-
-
-class Site(Protocol):
-    """What connections need of the server they belong to."""
-
-    limits: Limits
-    pool: Pool
-    router: Router
-    sessions: Sessions
-
-    def forget(self, connection: Connection) -> None:
-        """Drop a connection that has closed."""
 
 
 class Connection:

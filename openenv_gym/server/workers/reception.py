@@ -7,7 +7,8 @@ from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.protocol.frames import Message, MessageReader, Opcode
-from openenv_gym.server.connection import Connection, ConnectionState
+from openenv_gym.server.connection import Connection
+from openenv_gym.server.site import ConnectionState
 
 
 __all__ = ["Reception"]

@@ -18,7 +18,7 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import Application, load_app
-from openenv_gym.server.connection import Connection, ConnectionState
+from openenv_gym.server.connection import Connection
 from openenv_gym.server.poller import Event
 from openenv_gym.server.process import (
     close_to_others,
@@ -29,6 +29,7 @@ from openenv_gym.server.process import (
 )
 from openenv_gym.server.server import Server
 from openenv_gym.server.sessions import Entrant, Sessions
+from openenv_gym.server.site import ConnectionState
 from openenv_gym.server.workers.channel import Kind, receive, send, split_connection
 from openenv_gym.server.workers.options import WorkerOptions
 

@@ -1,0 +1,42 @@
+"""What a connection waits for, and what it needs of the server that it belongs to."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Protocol
+
+from openenv_gym.protocol.limits import Limits
+from openenv_gym.server.http import Router
+from openenv_gym.server.pool import Pool
+from openenv_gym.server.sessions import Sessions
+
+
+__all__ = ["ConnectionState", "Site"]
+
+
+class ConnectionState(Enum):
+    """What a connection waits for."""
+
+    HTTP = "http"
+    """The head of an HTTP request."""
+    HELLO = "hello"
+    """The first message."""
+    OPENING = "opening"
+    """A place, and the environment."""
+    OPEN = "open"
+    """Requests."""
+    CLOSING = "closing"
+    """That the last bytes leave."""
+    CLOSED = "closed"
+
+
+class Site(Protocol):
+    """What connections need of the server they belong to."""
+
+    limits: Limits
+    pool: Pool
+    router: Router
+    sessions: Sessions
+
+    def forget(self, connection: Any) -> None:
+        """Drop a connection that has closed."""
