@@ -7,6 +7,7 @@ bytes of an observation land where they stay.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import socket
 import ssl
@@ -38,6 +39,10 @@ from openenv_gym.protocol.patience import Patience
 
 
 __all__ = ["Frame", "Transport", "encode_message"]
+
+# Handed to `websockets`, which would ask for it each time. That takes a lock of the whole process,
+# and Ctrl-C, after which there is a new connection, must not find a thread that holds it.
+_log = logging.getLogger("websockets.client")
 
 Frame = list[Any]  # of bytes and memoryviews, ready for sendmsg
 _MAX_HEAD_BYTES = 64 << 10
@@ -319,7 +324,10 @@ class Transport:
 
     def _handshake(self, headers: Mapping[str, str], end_s: float) -> None:
         protocol = ClientProtocol(
-            parse_uri(self._address.uri), subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=None
+            parse_uri(self._address.uri),
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            max_size=None,
+            logger=_log,
         )
         request = protocol.connect()
         for name, value in headers.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -25,6 +26,9 @@ __all__ = ["MAX_HEAD_BYTES", "Answer", "Router"]
 MAX_HEAD_BYTES = 16 << 10
 
 Route = Callable[[], tuple[HTTPStatus, Mapping[str, Any]]]
+
+# Handed to `websockets`, which would ask for it each time: that takes a lock of the whole process.
+_log = logging.getLogger("websockets.server")
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ class Router:
 
     def answer(self, head: bytes) -> Answer:
         """Answer a complete request head, up to and with its empty line."""
-        protocol = ServerProtocol(subprotocols=[Subprotocol(SUBPROTOCOL)], extensions=None)
+        protocol = ServerProtocol(
+            subprotocols=[Subprotocol(SUBPROTOCOL)], extensions=None, logger=_log
+        )
         protocol.receive_data(head)
         events = protocol.events_received()
         if not events or not isinstance(events[0], Request):

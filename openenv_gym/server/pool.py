@@ -75,6 +75,7 @@ class Pool:
         self._deferred: deque[Callable[[], None]] = deque()
         self._attention = threading.Event()
         self._stopping = False
+        self._living = 0
         self._monitor = threading.Thread(target=self._watch, name="openenv-monitor", daemon=True)
 
     # -- descriptors --------------------------------------------------------------------------
@@ -97,6 +98,7 @@ class Pool:
 
     def start(self) -> None:
         """Start the threads."""
+        self._living += 1
         self._spawn()
         self._monitor.start()
 
@@ -113,7 +115,15 @@ class Pool:
         for thread in threads:
             if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(max(end_s - time.monotonic(), 0.0))
-        if not any(thread.is_alive() for thread in threads):
+        if self._monitor.ident is None:  # never started
+            self.poller.close()
+
+    def _leave(self) -> None:
+        """End a thread; the last one closes what they all waited on."""
+        with self._lock:
+            self._living -= 1
+            last = self._stopping and self._living == 0
+        if last:
             self.poller.close()
 
     # -- work ---------------------------------------------------------------------------------
@@ -156,8 +166,15 @@ class Pool:
         with self._lock:
             thread.start()
             self._threads.add(thread)
+            self._living += 1
 
     def _serve(self, first: Callable[[], None] | None) -> None:
+        try:
+            self._serve_events(first)
+        finally:
+            self._leave()
+
+    def _serve_events(self, first: Callable[[], None] | None) -> None:
         if first is not None:
             self._run(first)
         patience = Patience(_LOOK_S)
@@ -226,6 +243,12 @@ class Pool:
         return self.poller.wait(_BRIEF_S)
 
     def _watch(self) -> None:
+        try:
+            self._keep_leaders()
+        finally:
+            self._leave()
+
+    def _keep_leaders(self) -> None:
         """Send leaders where none is left, and keep house."""
         due_s = time.monotonic() + _HOUSEKEEPING_S
         turns = 0

@@ -106,8 +106,8 @@ class VectorBase(_AsyncVectorEnv):
         self.observations = self._buffer
         # A restart needs the last observations as they were, whatever the caller does to his.
         self._landing: Landing | None = None
-        if not recovery.restarts and not (copy and len(members) == 1):
-            self._landing = landing_of(spaces.observation, fleet.members, self._buffer)
+        if copy and len(members) > 1 and not recovery.restarts:
+            self._landing = landing_of(spaces.observation, fleet.members)
         self._state = AsyncState.DEFAULT
 
     # -- the end ------------------------------------------------------------------------------

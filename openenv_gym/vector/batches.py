@@ -39,6 +39,9 @@ class Batches(Protocol):
             TypeError: It is no batch at all.
         """
 
+    def fits(self, batch: Any, count: int) -> bool:
+        """Tell whether something a server sent is a batch of `count` samples, by its form."""
+
     def take(self, batch: Any, rows: Rows) -> Any:
         """Return some samples of a batch; a view where they are a slice of an array."""
 
@@ -86,6 +89,12 @@ class _Arrays:
             )
         return array
 
+    def fits(self, batch: Any, count: int) -> bool:
+        if type(batch) is not np.ndarray or batch.shape != (count, *self._shape):
+            return False
+        dtype = self._dtype
+        return dtype is None or batch.dtype == dtype or np.can_cast(batch.dtype, dtype, "same_kind")
+
     def take(self, batch: Any, rows: Rows) -> Any:
         return batch[rows]
 
@@ -120,6 +129,13 @@ class _Dicts:
             for key, each in self._inner.items()
         }
 
+    def fits(self, batch: Any, count: int) -> bool:
+        return (
+            isinstance(batch, dict)
+            and batch.keys() == self._inner.keys()
+            and all(each.fits(batch[key], count) for key, each in self._inner.items())
+        )
+
     def sample(self, batch: Any, row: int) -> Any:
         return {key: each.sample(batch[key], row) for key, each in self._inner.items()}
 
@@ -149,6 +165,13 @@ class _Tuples:
         return tuple(
             each.check(part, count, f"{name}[{index}]")
             for index, (each, part) in enumerate(zip(self._inner, batch, strict=True))
+        )
+
+    def fits(self, batch: Any, count: int) -> bool:
+        return (
+            isinstance(batch, tuple)
+            and len(batch) == len(self._inner)
+            and all(each.fits(part, count) for each, part in zip(self._inner, batch, strict=True))
         )
 
     def sample(self, batch: Any, row: int) -> Any:
@@ -182,6 +205,9 @@ class _Samples:
                 field=name,
             )
         return tuple(batch)
+
+    def fits(self, batch: Any, count: int) -> bool:
+        return isinstance(batch, tuple) and len(batch) == count
 
     def sample(self, batch: Any, row: int) -> Any:
         return batch[row]

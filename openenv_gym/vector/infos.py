@@ -36,7 +36,7 @@ def merge_infos(parts: Sequence[Part], count: int) -> dict[str, Any]:
 
 
 def with_masks(infos: dict[str, Any], count: int) -> dict[str, Any]:
-    """Return infos with the masks that a server leaves out because they are true everywhere.
+    """Return infos with all masks in full: where one is true everywhere, a server may send True.
 
     Args:
         infos: What a server sent.
@@ -45,11 +45,10 @@ def with_masks(infos: dict[str, Any], count: int) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     full = np.ones(count, np.bool_)
     for key, value in infos.items():
-        if _is_mask(key, infos):
-            continue
-        whole[key] = with_masks(value, count) if type(value) is dict else value
-        mask = infos.get(f"_{key}")
-        whole[f"_{key}"] = full.copy() if mask is None else mask
+        if value is True:
+            whole[key] = full.copy()
+        else:
+            whole[key] = with_masks(value, count) if type(value) is dict else value
     return whole
 
 
@@ -61,11 +60,14 @@ def take_infos(infos: dict[str, Any], rows: Any) -> dict[str, Any]:
         rows: Which ones: an array of numbers.
     """
     taken: dict[str, Any] = {}
+    masks = {f"_{key}" for key in infos}
     for key, value in infos.items():
-        if _is_mask(key, infos):
+        if key in masks:
             continue
         mask = infos.get(f"_{key}")
-        if mask is not None:
+        if mask is True:
+            taken[f"_{key}"] = True
+        elif mask is not None:
             mask = mask[rows]
             if not mask.any():
                 continue
@@ -85,53 +87,48 @@ def _cover_all(parts: Sequence[Part], count: int) -> bool:
 
 
 def _join(infos: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return infos one behind the other; None where they differ, or lack something somewhere."""
+    """Return infos one behind the other; None where they are not of one form."""
     first, *others = infos
-    if any(other.keys() != first.keys() for other in others):
+    if any(list(other) != list(first) for other in others):
         return None
     joined: dict[str, Any] = {}
+    short: list[Any] = []
+    count = 0
     for key, value in first.items():
         values = [each[key] for each in infos]
-        if type(value) is not np.ndarray or value.dtype.kind == "O":
+        if value is True and all(other is True for other in values):
+            joined[key] = True
+            short.append(key)
+            continue
+        if type(value) is not np.ndarray:
             return None
-        if any(
-            type(other) is not np.ndarray
-            or other.dtype != value.dtype
-            or other.shape[1:] != value.shape[1:]
-            for other in values
-        ):
-            return None
+        for other in values:
+            if (
+                type(other) is not np.ndarray
+                or other.dtype != value.dtype
+                or other.shape[1:] != value.shape[1:]
+            ):
+                return None
         joined[key] = column = np.concatenate(values)
-        if not _is_mask(key, first):
-            if f"_{key}" not in first:
-                joined[f"_{key}"] = np.ones(len(column), np.bool_)
-        elif not column.all():
-            return None
-    return joined
+        count = len(column)
+    for key in short:
+        joined[key] = np.ones(count, np.bool_)
+    return joined if count or not short else None
 
 
 def _add(merged: dict[str, Any], infos: dict[str, Any], rows: Any, size: int, count: int) -> None:
+    # A mask is a column like others: an environment's own key may well begin with "_".
     for key, value in infos.items():
-        if _is_mask(key, infos):
-            continue
-        mask = infos.get(f"_{key}")
-        if mask is None:
-            mask = np.ones(size, np.bool_)
         if isinstance(value, dict):
-            found = merged.setdefault(key, {})
-            _add(found, value, rows, size, count)
-        else:
-            if key not in merged:
-                merged[key] = _blank(value, count)
-            _put(merged[key], rows, value, mask)
-        name = f"_{key}"
-        if name not in merged:
-            merged[name] = np.zeros(count, np.bool_)
-        merged[name][rows] = mask
-
-
-def _is_mask(key: Any, infos: dict[str, Any]) -> bool:
-    return isinstance(key, str) and key.startswith("_") and key[1:] in infos
+            _add(merged.setdefault(key, {}), value, rows, size, count)
+            continue
+        if value is True:
+            value = np.ones(size, np.bool_)
+        if key not in merged:
+            merged[key] = _blank(value, count)
+        mask = infos.get(f"_{key}")
+        is_mask = isinstance(mask, np.ndarray) and mask.dtype == np.bool_
+        _put(merged[key], rows, value, mask if is_mask else None)
 
 
 def _blank(value: Any, count: int) -> npt.NDArray[Any]:
@@ -140,8 +137,11 @@ def _blank(value: Any, count: int) -> npt.NDArray[Any]:
     return np.zeros((count, *value.shape[1:]), value.dtype)
 
 
-def _put(array: npt.NDArray[Any], rows: Any, values: Any, mask: npt.NDArray[np.bool_]) -> None:
-    if mask.all():
+def _put(
+    array: npt.NDArray[Any], rows: Any, values: Any, mask: npt.NDArray[np.bool_] | None
+) -> None:
+    # Where the dtype is the same, nothing looks the same everywhere.
+    if mask is None or array.dtype == values.dtype or mask.all():
         array[rows] = values
         return
     # Elsewhere stays what the first server's dtype has for nothing.

@@ -16,33 +16,29 @@ __all__ = ["Landing", "landing_of"]
 
 
 class Landing:
-    """A batch of which each server fills its rows, straight from shared memory.
+    """A fresh batch of which each server fills its rows, straight from shared memory.
 
-    What arrives by another way is copied into its rows.
+    What arrives by another way is copied into its rows. Nobody sees the batch before all of it has
+    been checked.
 
     Args:
         space: Of the batch.
         members: The servers, with their rows.
-        batch: The batch; None: a fresh one each time.
     """
 
     def __init__(
         self,
         space: gymnasium.Space[Any],
         members: Sequence[Member],
-        batch: npt.NDArray[Any] | None = None,
     ) -> None:
+        assert space.shape is not None
         self._shape, self._dtype = space.shape, space.dtype
         self._members = members
-        self._fixed = batch
-        self._batch = batch
+        self._batch: npt.NDArray[Any] | None = None
 
     def prepare(self) -> Sequence[memoryview]:
         """Return for each server the memory of its rows, for `Connection.begin`."""
-        batch = self._fixed
-        if batch is None:
-            assert self._shape is not None
-            batch = np.empty(self._shape, self._dtype)
+        batch: npt.NDArray[Any] = np.empty(self._shape, self._dtype)
         memory = batch.reshape(-1).view(np.uint8).data
         row_bytes = batch[0].nbytes
         self._batch = batch
@@ -67,20 +63,17 @@ class Landing:
         return batch
 
 
-def landing_of(
-    space: gymnasium.Space[Any], members: Sequence[Member], batch: Any = None
-) -> Landing | None:
+def landing_of(space: gymnasium.Space[Any], members: Sequence[Member]) -> Landing | None:
     """Return where observations land; None where their batch is not one array of numbers.
 
     Args:
         space: Of the batch.
         members: The servers.
-        batch: The batch that all steps fill, if any.
     """
     if type(space) not in (gymnasium.spaces.Box, gymnasium.spaces.MultiBinary):
         return None
     plain = space.dtype is not None and space.dtype.kind in "biuf" and 0 not in (space.shape or ())
-    return Landing(space, members, batch) if plain else None
+    return Landing(space, members) if plain else None
 
 
 def _address(array: npt.NDArray[Any]) -> int:

@@ -24,6 +24,7 @@ from openenv_gym.vector.calls import VectorCalls
 from openenv_gym.vector.local import serve_here
 from openenv_gym.vector.member import Member
 from openenv_gym.vector.partial import PartialBatch
+from openenv_gym.vector.replies import check_reset, check_step
 
 
 __all__ = ["RemoteVectorEnv"]
@@ -215,6 +216,8 @@ class RemoteVectorEnv(VectorCalls):
             OpenEnvGymError: A sub-environment failed, or a server is gone.
         """
         parts = self._wait(AsyncState.WAITING_RESET, timeout, self._recovery.reset_again)
+        for member, part in zip(self._fleet.members, parts, strict=True):
+            check_reset(member, part, self._batches)
         observations, infos = zip(*parts, strict=True)
         return self._keep(observations), self._merge(infos)
 
@@ -277,6 +280,8 @@ class RemoteVectorEnv(VectorCalls):
             OpenEnvGymError: A sub-environment failed, or a server is gone.
         """
         parts = self._wait(AsyncState.WAITING_STEP, timeout, self._recovery.step_again)
+        for member, part in zip(self._fleet.members, parts, strict=True):
+            check_step(member, part, self._batches)
         if self._recovery.restarts:
             for index, part in enumerate(parts):
                 self._recovery.note_ends(index, slice(None), part)

@@ -60,16 +60,27 @@ def test_every_id_has_a_vector_entry_point() -> None:
 
 def test_defaults() -> None:
     provider = Recording()
-    env = make(num_envs=3, provider=provider)
+    # Of an environment of which nobody knows how long a step takes.
+    env = gymnasium.make_vec(
+        "openenv/Gymnasium-v0", env_id="CartPole-v1", num_envs=3, provider=provider
+    )
     cores = min(os.cpu_count() or 1, 3)
     assert len(provider.targets) == cores
     assert {target.num_servers for target in provider.targets} == {cores}
     assert sum(target.num_envs for target in provider.targets) == 3
-    assert repr(env) == "RemoteVectorEnv(openenv/CartPole-v1, num_envs=3)"
+    assert repr(env) == "RemoteVectorEnv(openenv/Gymnasium-v0, num_envs=3)"
     assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     env.close()
     assert all(server.why_lost() is not None for server in provider.servers)
     assert make().num_envs == 1
+
+
+@pytest.mark.parametrize(("num_envs", "expected"), [(1, 1), (64, 1), (150, 2)])
+def test_no_more_servers_than_pay(num_envs: int, expected: int) -> None:
+    provider = Recording()
+    env = make(num_envs=num_envs, provider=provider)
+    assert len(provider.targets) == min(expected, os.cpu_count() or 1)
+    env.close()
 
 
 def test_never_more_servers_than_sub_environments() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import threading
@@ -18,6 +19,7 @@ from openenv_gym.protocol.limits import Limits
 from openenv_gym.server import Server, create_app, load_app
 from openenv_gym.server.poller import SelectorPoller
 from tests.server.conftest import Site
+from tests.support.waiting import eventually
 from tests.support.worlds import BlockingEnv, CountingEnv
 
 
@@ -429,3 +431,23 @@ def test_any_gymnasium_id_is_hosted_without_its_time_limit() -> None:
         load_app("gymnasium").open({"env_id": "openenv_gym:openenv/CartPole-v1"})
     assert "openenv/CartPole-v1" in gymnasium.registry
     host.close()
+
+
+def test_a_connection_asks_for_no_logger(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    # That takes a lock of the process, with which Ctrl-C may have left a thread that connects.
+    site.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(logging, "getLogger", None)
+        welcome = site.client().open()
+    assert welcome[0] == 16
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_server_that_is_not_waited_for_leaves_no_descriptors(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(5):
+        server = Server(create_app(CountingEnv))
+        server.listen_unix(str(tmp_path / str(number)))
+        server.start()
+        server.stop(0.0)
+    assert eventually(lambda: len(os.listdir("/proc/self/fd")) <= before, 20)

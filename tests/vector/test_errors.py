@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from openenv_gym import RemoteVectorEnv, errors
+from openenv_gym.server.vector import VectorHost
+from openenv_gym.server.vector.engine import SubEnvironments
 from tests.vector.worlds import CountEnv, Fleet, WorldEnv, still
 
 
@@ -111,3 +113,35 @@ def test_a_server_without_vector_sessions(fleet: Callable[..., Fleet]) -> None:
 
     with pytest.raises(errors.VersionMismatchError, match="knows no vector sessions"):
         check_vector_session(Old())  # type: ignore[arg-type]
+
+
+LIES: list[tuple[str, Any]] = [
+    ("nothing", None),
+    ("a map", {}),
+    ("too few", [np.zeros((2, 4))]),
+    ("no observations", [None, np.zeros(2), np.zeros(2, bool), np.zeros(2, bool), {}]),
+    ("one observation", [np.zeros(4), np.zeros(2), np.zeros(2, bool), np.zeros(2, bool), {}]),
+    ("one row", [np.zeros((1, 4)), np.zeros(2), np.zeros(2, bool), np.zeros(2, bool), {}]),
+    (
+        "complex numbers",
+        [np.zeros((2, 4), complex), np.zeros(2), np.zeros(2, bool), np.zeros(2, bool), {}],
+    ),
+    ("rewards", [np.zeros((2, 4)), np.zeros(3), np.zeros(2, bool), np.zeros(2, bool), {}]),
+    ("ends", [np.zeros((2, 4)), np.zeros(2), np.zeros(2), np.zeros(2, bool), {}]),
+    ("infos", [np.zeros((2, 4)), np.zeros(2), np.zeros(2, bool), np.zeros(2, bool), []]),
+]
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+@pytest.mark.parametrize("value", [value for _, value in LIES], ids=[name for name, _ in LIES])
+def test_a_server_that_answers_nonsense(
+    fleet: Callable[..., Fleet], monkeypatch: pytest.MonkeyPatch, value: Any, num_servers: int
+) -> None:
+    env = fleet(CountEnv, 2 * num_servers, num_servers).env
+    env.reset(seed=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(SubEnvironments, "step", lambda self, actions: value)
+        patch.setattr(VectorHost, "_slim", lambda self, results: results)
+        with pytest.raises(errors.ProtocolError, match=r"answered step with .*, expected"):
+            env.step(np.zeros(2 * num_servers, np.int64))
+    assert env.step(np.zeros(2 * num_servers, np.int64))[1].tolist() == [1.0] * 2 * num_servers

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv_gym.vector import slices
-from openenv_gym.vector.infos import merge_infos, take_infos
+from openenv_gym.vector.infos import merge_infos, take_infos, with_masks
 from tests.vector.worlds import same
 
 
@@ -23,6 +23,8 @@ KINDS = {
     "array": st.lists(st.integers(0, 9), min_size=2, max_size=2).map(
         lambda items: np.array(items, np.float32)
     ),
+    "_own": st.integers(0, 9),
+    7: st.integers(0, 9),
     "text": st.sampled_from(["a", "b", None]),
     "final_obs": st.integers(0, 9).map(lambda number: np.full((2, 2), number)),
     "deep": st.fixed_dictionaries(
@@ -68,7 +70,7 @@ def test_merging_in_any_order(infos: list[dict[str, Any]], dice: Any) -> None:
     ours, theirs = merge_infos(parts, len(infos)), batched(infos)
     assert ours.keys() == theirs.keys()
     for key in ours:
-        if key.startswith("_"):
+        if str(key).startswith("_"):
             same(ours[key], theirs[key])
 
 
@@ -79,7 +81,7 @@ def test_taking_some(infos: list[dict[str, Any]]) -> None:
     expected = batched([infos[row] for row in rows])
     assert taken.keys() == expected.keys()
     for key in expected:
-        if key.startswith("_"):
+        if str(key).startswith("_"):
             same(taken[key], expected[key])
 
 
@@ -97,9 +99,16 @@ def test_what_does_not_fit_is_refused_as_upstream_does() -> None:
         merge_infos([(slice(0, 1), batched(infos[:1])), (slice(1, 2), batched(infos[1:]))], 2)
 
 
-def test_without_masks() -> None:
-    """Some vectorised implementations make none."""
-    merged = merge_infos(
-        [(slice(0, 2), {"a": np.array([1, 2])}), (slice(2, 3), {"a": np.array([3])})], 3
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_masks_that_are_true_everywhere_may_be_short(dtype: Any) -> None:
+    first = {"a": np.array([1, 2]), "_a": True, "d": {"x": np.array([5, 6]), "_x": True}}
+    second = {"a": np.array([3], dtype), "_a": True, "d": {"x": np.array([7]), "_x": True}}
+    whole = np.array([True, True, True])
+    same(
+        merge_infos([(slice(0, 2), first), (slice(2, 3), second)], 3),
+        {"a": np.array([1, 2, 3]), "_a": whole, "d": {"x": np.array([5, 6, 7]), "_x": whole}},
     )
-    same(merged, {"a": np.array([1, 2, 3]), "_a": np.array([True, True, True])})
+    same(
+        with_masks({"a": np.array([1, 2]), "_a": True}, 2),
+        {"a": np.array([1, 2]), "_a": np.array([True, True])},
+    )

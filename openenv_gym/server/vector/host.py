@@ -15,7 +15,7 @@ from openenv_gym.protocol.generators import generator_state
 from openenv_gym.server.host import describe_env
 from openenv_gym.server.operations import find_operation, run_operation
 from openenv_gym.server.vector.engine import Engine, Mask, Seeds
-from openenv_gym.server.vector.infos import without_full_masks
+from openenv_gym.server.vector.infos import with_short_masks
 from openenv_gym.server.vector.options import VectorOptions
 from openenv_gym.spaces import space_to_data
 
@@ -135,9 +135,9 @@ class VectorHost:
         )
 
     def _slim(self, results: list[Any]) -> list[Any]:
-        """Leave out of the infos, which come last, what the client can do without."""
+        """Shorten the infos, which come last."""
         if results[-1]:
-            results[-1] = without_full_masks(results[-1], self._count)
+            results[-1] = with_short_masks(results[-1], self._count)
         return results
 
     def _send(self, indices: Any, actions: Any) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-__all__ = ["add_info", "batch_infos", "everywhere", "without_full_masks"]
+__all__ = ["add_info", "batch_infos", "everywhere", "with_short_masks"]
 
 _NUMBERS = frozenset({int, float, bool})
 
@@ -29,13 +29,14 @@ def everywhere(count: int) -> npt.NDArray[np.bool_]:
     return mask
 
 
-def without_full_masks(infos: Info, count: int) -> Info:
-    """Return infos without the masks that `everywhere` returned; the client has its own."""
+def with_short_masks(infos: Info, count: int) -> Info:
+    """Return infos with True in the place of masks that `everywhere` returned."""
     full = everywhere(count)
     return {
-        key: without_full_masks(value, count) if type(value) is dict else value
+        key: with_short_masks(value, count)
+        if type(value) is dict
+        else (True if value is full else value)
         for key, value in infos.items()
-        if value is not full
     }
 
 

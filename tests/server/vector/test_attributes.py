@@ -138,9 +138,10 @@ class NumbersEnv(CountEnv):
         return super().reset(**kwargs)[0], {"episode": self.episode}
 
 
-def test_masks_that_are_true_everywhere_stay_at_home(site: Site) -> None:
+def test_masks_that_are_true_everywhere_are_short(site: Site) -> None:
     site.start(NumbersEnv)
     wire = Wire(site.client(), num_envs=3)
     infos = wire("reset", None)[1]
-    assert list(infos) == ["episode"]
+    assert list(infos) == ["episode", "_episode"]
+    assert infos["_episode"] is True
     assert infos["episode"].tolist() == [1, 1, 1]
