@@ -199,7 +199,7 @@ def machine() -> dict[str, Any]:
     return {
         "cores": usable,
         "processor": _processor(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
     }
 
