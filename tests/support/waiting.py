@@ -9,11 +9,11 @@ from collections.abc import Callable
 __all__ = ["eventually"]
 
 
-def eventually(condition: Callable[[], bool], within_s: float) -> bool:
+def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> bool:
     """Tell whether a condition holds, at the latest after so long."""
     end_s = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > end_s:
             return False
-        time.sleep(0.1)
+        time.sleep(0.02)
     return True

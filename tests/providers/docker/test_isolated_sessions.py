@@ -16,8 +16,9 @@ from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker import ContainerLimits, DockerServer
 from openenv_gym.registration import lookup
 from openenv_gym.registration.make_vector import make_vector_env
-from tests.providers.docker.conftest import Attack, eventually
+from tests.providers.docker.conftest import Attack
 from tests.support.images import image
+from tests.support.waiting import eventually
 
 
 pytestmark = pytest.mark.container

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.client import Connection, UnixAddress
+from tests.support.waiting import eventually
 
 
 ROOT = Path(__file__).parents[3]
@@ -56,16 +56,6 @@ def is_alive(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> bool:
-    """Wait until something holds; False where it does not in time."""
-    end_s = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def children(pid: int) -> set[int]:

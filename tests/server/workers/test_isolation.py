@@ -12,7 +12,8 @@ from openenv_gym import errors
 from openenv_gym.providers import ServerTarget
 from openenv_gym.providers.process import ProcessProvider
 from openenv_gym.providers.thread import ThreadProvider
-from tests.server.workers.conftest import Serve, children, eventually, is_alive, run
+from tests.server.workers.conftest import Serve, children, is_alive, run
+from tests.support.waiting import eventually
 
 
 def test_each_session_has_a_process_a_group_and_a_directory(serve: Serve) -> None:

@@ -23,7 +23,8 @@ from openenv_gym.providers import ServerTarget
 from openenv_gym.providers.process import ProcessProvider, ProcessServer
 from openenv_gym.server import __main__ as command_line
 from openenv_gym.server import create_app
-from tests.server.workers.conftest import Command, Serve, children, eventually, is_alive, run
+from tests.server.workers.conftest import Command, Serve, children, is_alive, run
+from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv
 
 
