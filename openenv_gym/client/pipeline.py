@@ -47,7 +47,7 @@ class Pipeline(Link):
             args: Its arguments.
             options: Options of the request.
             landing: Memory where an array goes that the server leaves in shared memory, the first
-                one that has as many bytes; see `share`.
+                one that has as many bytes (docs/protocol.md, section 4.6).
 
         Raises:
             ConnectionLostError: The server is gone, and the session with it.
