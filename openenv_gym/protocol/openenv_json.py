@@ -100,7 +100,8 @@ def load_json(text: str | bytes | bytearray | memoryview) -> Any:
         DecodeError: It is none, is not UTF-8, or is nested too deep.
     """
     try:
-        return json.loads(bytes(text) if isinstance(text, memoryview) else text)
+        # Bytes are UTF-8 and nothing else; `loads` would guess UTF-16 and UTF-32, too.
+        return json.loads(text if isinstance(text, str) else bytes(text).decode())
     except UnicodeDecodeError as error:
         raise errors.DecodeError(f"Expected UTF-8: {error}.") from error
     except RecursionError:
