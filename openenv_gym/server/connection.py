@@ -293,9 +293,12 @@ class Connection:
             self.state = ConnectionState.OPEN
             if self.shares:
                 self.descriptor = Descriptor()
+            return True
+
+    def attached(self) -> None:
+        """Take what came while the session was opened, where it had to wait."""
         if not self._dialect.listens_while_opening:
             self.site.pool.spawn(self.read_on)
-        return True
 
     def refuse(self, error: BaseException) -> None:
         """Answer HELLO with an error."""

@@ -133,9 +133,11 @@ class DirectCaller:
         if self._gone:
             return False
         self._session = session
-        session.attach(self, [])
-        self._opening.set()
         return True
+
+    def attached(self) -> None:
+        """See `Entrant`."""
+        self._opening.set()
 
     def refuse(self, error: BaseException) -> None:
         """See `Entrant`."""

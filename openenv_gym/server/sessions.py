@@ -49,6 +49,9 @@ class Entrant(Outlet, Protocol):
     def opened(self, session: Session) -> bool:
         """Belong to a session from now on; False where the client has left already."""
 
+    def attached(self) -> None:
+        """Know that the session hears it."""
+
     def refuse(self, error: BaseException) -> None:
         """Answer HELLO with an error, and close."""
 
@@ -275,6 +278,7 @@ class Sessions:
             self._by_name[session.name] = session
         if connection.opened(session):
             session.attach(connection, packet)
+            connection.attached()
         else:  # the client has left meanwhile, and nobody knows the token
             session.end()
 
