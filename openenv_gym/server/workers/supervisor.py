@@ -59,7 +59,7 @@ class Dispatcher(Sessions):
         if not isinstance(connection, Reception):
             raise errors.SessionError(
                 "A server of several processes has no sessions over HTTP.",
-                hint="Use the binary protocol, or a server without --workers and --isolate-sessions.",
+                hint="Use the binary protocol, or leave --workers and --isolate-sessions away.",
             )
         return lambda: self.staff.place(connection)
 
