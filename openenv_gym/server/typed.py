@@ -210,8 +210,9 @@ def refused(error: ValidationError) -> errors.InvalidActionError:
 
 def outcome_to_values(outcome: Outcome) -> list[Any]:
     """Return an outcome for the binary protocol: observation, reward, done, truncated, metadata."""
-    dumped = outcome.observation.model_dump(exclude=set(_BASE))
-    return [dumped, outcome.reward, outcome.done, outcome.truncated, outcome.metadata]
+    # Not dumped: the codec carries models, and Pydantic would make tuples of graphs.
+    fields = {name: value for name, value in outcome.observation if name not in _BASE}
+    return [fields, outcome.reward, outcome.done, outcome.truncated, outcome.metadata]
 
 
 def outcome_to_json(outcome: Outcome) -> str:
