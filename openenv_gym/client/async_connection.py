@@ -18,7 +18,7 @@ from openenv_gym._version import __version__
 from openenv_gym.client.address import Address, Loss, not_lost, parse_base_url
 from openenv_gym.client.link import seconds
 from openenv_gym.client.web_socket import WebSocket, WebSocketOptions
-from openenv_gym.protocol.client_session import ClientSession
+from openenv_gym.protocol.client_session import ClientSession, ClientState
 from openenv_gym.protocol.codec import decode_packet, encode_packet
 from openenv_gym.protocol.limits import SUBPROTOCOL
 from openenv_gym.protocol.messages import Failure, Request, Result, error_from_wire, error_to_wire
@@ -156,6 +156,11 @@ class AsyncConnection:
     def session_name(self) -> str:
         """Public name of the session."""
         return self._session.name
+
+    @property
+    def closed(self) -> bool:
+        """The session has ended."""
+        return self._session.state is ClientState.CLOSED
 
     @property
     def going_away(self) -> str | None:
