@@ -9,9 +9,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from http import HTTPStatus
 
 from openenv_gym import errors
-from openenv_gym.protocol.codec import decode_packet, encode_packet
 from openenv_gym.protocol.frames import (
     CloseCode,
     Message,
@@ -21,30 +22,19 @@ from openenv_gym.protocol.frames import (
     encode_close,
     encode_frame,
 )
-from openenv_gym.protocol.limits import SHARED_MEMORY
-from openenv_gym.protocol.messages import (
-    Ack,
-    Cancel,
-    Failure,
-    Hello,
-    Request,
-    Share,
-    error_to_wire,
-    read_client_message,
-)
-from openenv_gym.server.http import MAX_HEAD_BYTES
+from openenv_gym.server.dialects import BinaryDialect, Dialect, Work
+from openenv_gym.server.http import MAX_HEAD_BYTES, Call, HttpResponse, Upgrade
 from openenv_gym.server.outbox import Outbox
 from openenv_gym.server.poller import Event
+from openenv_gym.server.replies import ReplyCoder
 from openenv_gym.server.session import Session
-from openenv_gym.server.shared_memory import Descriptor, can_share, map_memory
+from openenv_gym.server.shared_memory import Descriptor
 from openenv_gym.server.site import ConnectionState, Site
 
 
 __all__ = ["Connection"]
 
 _log = logging.getLogger(__name__)
-
-Work = Callable[[], None]
 
 _MAX_HELLO_BYTES = 1 << 20
 # What does not fit waits for another turn, copied; the system takes as much of this as it allows.
@@ -64,8 +54,12 @@ class Connection:
     Attributes:
         state: What it waits for.
         peer: As above.
+        site: The server.
+        socket: The socket.
+        session: What it is heard on.
         deadline_s: When the state is over at the latest, on the clock of `time.monotonic`.
         shares: The client may send SHARE.
+        descriptor: Between WELCOME and the first request, where the client may share memory.
     """
 
     def __init__(
@@ -85,22 +79,23 @@ class Connection:
         self._first_bytes = first_bytes
         if first_bytes is not None:
             self.deadline_s = math.inf
-        self._server = server
-        self._socket = sock
+        self.site = server
+        self.socket = sock
         self._fd = sock.fileno()
         self._head = bytearray()
         self._reader = MessageReader(
             max_message_bytes=min(_MAX_HELLO_BYTES, server.limits.max_frame_bytes),
             peer_masks=True,
         )
+        self._call: Call | None = None
+        self._dialect: Dialect = BinaryDialect(self)
         self._work: list[Work] = []
-        self._session: Session | None = None
+        self.session: Session | None = None
         self._reading = threading.Lock()
         self._writing = threading.Lock()
         self._outbox = Outbox(sock)
         self.shares = False
-        # Between WELCOME and the first request, where the client may share memory.
-        self._descriptor: Descriptor | None = None
+        self.descriptor: Descriptor | None = None
 
     # -- events -------------------------------------------------------------------------------
 
@@ -123,11 +118,11 @@ class Connection:
                 work, self._work = self._work, []
                 self._arm()
         for each in work:
-            self._server.pool.run(each)
+            self.site.pool.run(each)
 
     def fileno(self) -> int:
         """Descriptor of the socket."""
-        return self._socket.fileno()
+        return self.socket.fileno()
 
     def expire(self, now_s: float) -> None:
         """Close a connection whose handshake, or whose last bytes, take too long."""
@@ -149,7 +144,7 @@ class Connection:
         if self.state is ConnectionState.HTTP:
             self._read_http()
             return
-        reader, sock = self._reader, self._socket
+        reader, sock = self._reader, self.socket
         if self.state is ConnectionState.CLOSING:
             if not sock.recv(65536):
                 self._drop()
@@ -157,10 +152,10 @@ class Connection:
         while self._listens() and not self.congested:
             buffer = reader.buffer()
             try:
-                if self._descriptor is None:
+                if self.descriptor is None:
                     count = sock.recv_into(buffer)
                 else:
-                    count = self._descriptor.receive(sock, buffer)
+                    count = self.descriptor.receive(sock, buffer)
             except BlockingIOError:
                 return
             reader.received(count)
@@ -175,98 +170,115 @@ class Connection:
             self._take(message)
 
     def _listens(self) -> bool:
-        return self.state not in (ConnectionState.CLOSING, ConnectionState.CLOSED)
+        if self.state is ConnectionState.OPENING:
+            return self._dialect.listens_while_opening
+        return self.state not in (
+            ConnectionState.ANSWERING,
+            ConnectionState.CLOSING,
+            ConnectionState.CLOSED,
+        )
 
     def _read_http(self) -> None:
         try:
-            data = self._socket.recv(MAX_HEAD_BYTES)
+            data = self.socket.recv(MAX_HEAD_BYTES)
         except BlockingIOError:
             return
         except OSError:
             data = b""
         if self._first_bytes is not None:
-            self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
+            self.deadline_s = time.monotonic() + self.site.limits.handshake_timeout_s
             first_bytes, self._first_bytes = self._first_bytes, None
             first_bytes()
         if not data:
             self._drop()
             return
         self._head += data
+        if self._call is None:
+            self._take_head()
+        if self._call is not None and len(self._head) >= self._call.body_bytes:
+            body = bytes(self._head[: self._call.body_bytes])
+            self._head.clear()
+            self.state = ConnectionState.ANSWERING
+            call = self._call
+            if call.route.quick:
+                self._answer(call, body)
+            else:
+                self._work.append(lambda: self._answer(call, body))
+
+    def _take_head(self) -> None:
+        """Do what the head of a request asks for, once it is complete."""
         end = self._head.find(b"\r\n\r\n")
         if end < 0:
             if len(self._head) > MAX_HEAD_BYTES:
-                self._send([self._server.router.too_large().data])
-                self._finish()
+                self._respond(self.site.router.too_large())
             return
         head, rest = bytes(self._head[: end + 4]), bytes(self._head[end + 4 :])
         self._head.clear()
-        answer = self._server.router.answer(head)
-        self._send([answer.data])
-        if not answer.upgraded:
-            self._finish()
-            return
-        self.state = ConnectionState.HELLO
-        self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
+        answer = self.site.router.answer(head)
+        if isinstance(answer, Upgrade):
+            self._send([answer.response])
+            self._upgrade(answer, rest)
+        elif isinstance(answer, Call):
+            self._call = answer
+            self._head += rest
+            if answer.expects_go and len(rest) < answer.body_bytes:
+                self._send([b"HTTP/1.1 100 Continue\r\n\r\n"])
+        else:
+            self._respond(answer)
+
+    def _upgrade(self, answer: Upgrade, rest: bytes) -> None:
+        """Be a WebSocket from now on."""
+        if answer.subprotocol is None:
+            self._dialect = self.site.make_dialect(self, answer.request)
+        work = self._dialect.begin()
+        if work is not None:
+            self._work.append(work)
         if rest:
             self._reader.attach(rest)
             self._take_all()
 
+    def _answer(self, call: Call, body: bytes) -> None:
+        """Have a request answered, and end."""
+        try:
+            response = call.route.handler(replace(call.request, body=body))
+        except BaseException as error:  # an environment may well call sys.exit()
+            _log.warning("%s %s: %s", call.request.method, call.request.path, error)
+            response = HttpResponse.of_text(
+                HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"
+            )
+        self._respond(response)
+
+    def _respond(self, response: HttpResponse) -> None:
+        self._send([response.to_bytes()])
+        self._finish()
+
     def _take(self, message: Message) -> None:
-        if message.opcode is Opcode.BINARY:
-            work = self._dispatch(read_client_message(decode_packet(message.data)))
-            if work is not None:
-                self._work.append(work)
-        elif message.opcode is Opcode.PING:
+        if message.opcode is Opcode.PING:
             self._send(encode_frame(Opcode.PONG, [message.data], masked=False))
         elif message.opcode is Opcode.CLOSE:
             decode_close(message.data)
             self._send(encode_frame(Opcode.CLOSE, [encode_close(1000, "")], masked=False))
             self._finish()
-        elif message.opcode is Opcode.TEXT:
-            raise errors.ProtocolError("Expected binary messages, got a text message.")
+        elif message.opcode is not Opcode.PONG:
+            work = self._dialect.take(message)
+            if work is not None:
+                self._work.append(work)
 
-    def _dispatch(self, message: Hello | Request | Cancel | Ack | Share) -> Work | None:
-        session = self._session
-        if self._descriptor is not None and type(message) is not Share:
-            self._end_sharing()
-        if isinstance(message, Hello):
-            if self.state is not ConnectionState.HELLO:
-                raise errors.ProtocolError("HELLO came twice.")
-            self.state = ConnectionState.OPENING
-            self._reader.max_message_bytes = self._server.limits.max_frame_bytes
-            features = message.body.get("features")
-            self.shares = (
-                isinstance(features, list)
-                and SHARED_MEMORY in features
-                and "open" in message.body
-                and can_share(self._socket)
-            )
-            return self._server.sessions.enter(self, message.body)
-        if session is None:
-            raise errors.ProtocolError(f"{type(message).__name__} came before WELCOME.")
-        if isinstance(message, Request):
-            return session.submit(message, self)
-        if isinstance(message, Share):
-            self._share(session, message.size_bytes)
-        elif isinstance(message, Cancel):
-            session.cancel(message.id)
-        else:
-            session.acknowledge(message.ack)
-        return None
+    # -- for dialects -------------------------------------------------------------------------
 
-    def _share(self, session: Session, size_bytes: int) -> None:
-        """Map the memory whose descriptor came along, where it was not lost on the way."""
-        if self._descriptor is None:
-            raise errors.ProtocolError(
-                "SHARE came twice, after a request, or without the feature in HELLO and WELCOME."
-            )
-        fd = self._descriptor.take()
-        self._end_sharing()
-        if fd is not None:
-            session.share(map_memory(fd, size_bytes, self._server.limits.max_frame_bytes))
+    def expect_hello(self) -> None:
+        """Wait for a first message."""
+        self.state = ConnectionState.HELLO
+        self.deadline_s = time.monotonic() + self.site.limits.handshake_timeout_s
 
-    def _end_sharing(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
+    def opening(self) -> None:
+        """Wait for a session."""
+        self.state = ConnectionState.OPENING
+        self._reader.max_message_bytes = self.site.limits.max_frame_bytes
+
+    def end_sharing(self) -> None:
+        """Take no descriptor any more."""
+        descriptor, self.descriptor = self.descriptor, None
         if descriptor is not None:
             descriptor.close()
 
@@ -277,11 +289,16 @@ class Connection:
         with self._writing:
             if self.state is not ConnectionState.OPENING:
                 return False
-            self._session = session
+            self.session = session
             self.state = ConnectionState.OPEN
             if self.shares:
-                self._descriptor = Descriptor()
+                self.descriptor = Descriptor()
             return True
+
+    def attached(self) -> None:
+        """Take what came while the session was opened, where it had to wait."""
+        if not self._dialect.listens_while_opening:
+            self.site.pool.spawn(self.read_on)
 
     def refuse(self, error: BaseException) -> None:
         """Answer HELLO with an error."""
@@ -289,7 +306,7 @@ class Connection:
 
     def fence(self) -> None:
         """Close, because a newer connection took the session over."""
-        self._session = None
+        self.session = None
         self._send(
             encode_frame(Opcode.CLOSE, [encode_close(1001, "resumed elsewhere")], masked=False)
         )
@@ -297,18 +314,24 @@ class Connection:
 
     def finish(self, code: int = CloseCode.NORMAL, reason: str = "") -> None:
         """Close in order, after what was sent before."""
-        self._session = None
+        self.session = None
         self._send(encode_frame(Opcode.CLOSE, [encode_close(code, reason)], masked=False))
         self._finish()
 
     def notify(self, parts: Sequence[bytes | memoryview]) -> None:
         """Send a message to a client that has a session."""
-        if self.state is ConnectionState.OPEN:
-            self.send_packet(parts)
+        notice = self._dialect.notice(parts)
+        if self.state is ConnectionState.OPEN and notice is not None:
+            self.send_packet(notice)
+
+    @property
+    def coder(self) -> ReplyCoder:
+        """How replies are written."""
+        return self._dialect.coder
 
     def send_packet(self, parts: Sequence[bytes | memoryview]) -> None:
         """Send a message; never blocks, never raises: a broken connection shows when it is read."""
-        self._send(encode_frame(Opcode.BINARY, parts, masked=False))
+        self._send(encode_frame(self._dialect.opcode, parts, masked=False))
 
     # -- output -------------------------------------------------------------------------------
 
@@ -317,14 +340,14 @@ class Connection:
             if self.state is ConnectionState.CLOSED:
                 return
             if self._outbox.send(parts):
-                self._server.pool.arm(self._fd, read=not self.congested, write=True)
+                self.site.pool.arm(self._fd, read=not self.congested, write=True)
 
     def _flush(self) -> None:
         with self._writing:
             was_congested = self.congested
             self._outbox.flush()
             closing = self.state is ConnectionState.CLOSING and not self._outbox
-            session = self._session if was_congested and not self.congested else None
+            session = self.session if was_congested and not self.congested else None
         if closing:
             self._drop()
         if session is not None:
@@ -340,18 +363,21 @@ class Connection:
     def _arm(self) -> None:
         with self._writing:
             if self.state is not ConnectionState.CLOSED:
-                self._server.pool.arm(self._fd, read=not self.congested, write=bool(self._outbox))
+                reads = not self.congested and (
+                    self.state is ConnectionState.CLOSING or self._listens()
+                )
+                self.site.pool.arm(self._fd, read=reads, write=bool(self._outbox))
+
+    def read_on(self) -> None:
+        """Take what came while nothing was taken, and wait for more."""
+        self.on_event(Event(self._fd, readable=True, writable=False))
 
     # -- end ----------------------------------------------------------------------------------
 
     def _reject(self, error: BaseException) -> None:
         """Say what was wrong, and close."""
-        self.send_packet(encode_packet(Failure(None, error_to_wire(error)).to_wire()))
-        code = CloseCode.NORMAL
-        if isinstance(error, errors.FrameTooLargeError):
-            code = CloseCode.MESSAGE_TOO_BIG
-        elif isinstance(error, errors.ProtocolError):
-            code = CloseCode.PROTOCOL_ERROR
+        parts, code = self._dialect.refusal(error)
+        self.send_packet(parts)
         if isinstance(error, errors.ProtocolError):
             _log.info("%s: %s", self.peer, error)
         self._send(encode_frame(Opcode.CLOSE, [encode_close(code, "")], masked=False))
@@ -363,10 +389,10 @@ class Connection:
             waiting = bool(self._outbox) and self.state is not ConnectionState.CLOSED
             if waiting:
                 self.state = ConnectionState.CLOSING
-                self.deadline_s = time.monotonic() + self._server.limits.handshake_timeout_s
+                self.deadline_s = time.monotonic() + self.site.limits.handshake_timeout_s
         if not waiting:
             with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_WR)
+                self.socket.shutdown(socket.SHUT_WR)
             self._drop()
 
     def _drop(self) -> None:
@@ -375,11 +401,11 @@ class Connection:
                 return
             self.state = ConnectionState.CLOSED
             self._outbox.clear()
-            self._server.pool.remove(self._fd)
-            self._socket.close()
-        self._end_sharing()
-        session, self._session = self._session, None
+            self.site.pool.remove(self._fd)
+            self.socket.close()
+        self.end_sharing()
+        session, self.session = self.session, None
         if session is not None:
-            session.detach(self)
-        self._server.sessions.left(self)
-        self._server.forget(self)
+            self._dialect.leave(session)
+        self.site.sessions.left(self)
+        self.site.forget(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import gymnasium
@@ -98,6 +99,14 @@ class Environment(Generic[ActT, ObsT, StateT]):
     def close(self) -> None:
         """Free what the environment holds. Called once."""
 
+    def read_action(self, data: Mapping[str, Any]) -> Action:
+        """Return the action that a typed client sent, by field.
+
+        Raises:
+            pydantic.ValidationError: `action_model` refuses it.
+        """
+        return self.action_model.model_validate(data)
+
     @property
     def remote_target(self) -> Any:
         """Object on which a client's attribute access (``env.unwrapped.NAME``) is resolved."""
@@ -111,6 +120,15 @@ class Environment(Generic[ActT, ObsT, StateT]):
             self._np_random, self._np_random_seed = seeding.np_random(seed)
         self._episode_id = uuid.uuid4().hex
         self._step_count = 0
+
+    @property
+    def episode_id(self) -> str | None:
+        """Name of the running episode: made up by `begin_episode`, or given by a client."""
+        return self._episode_id
+
+    @episode_id.setter
+    def episode_id(self, value: str | None) -> None:
+        self._episode_id = value
 
     def count_step(self) -> int:
         """Count one step of the running episode and return the number of it, from 1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Protocol
@@ -16,13 +17,23 @@ from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.operations import find_operation, run_operation
+from openenv_gym.server.typed import (
+    Outcome,
+    TypedGymnasium,
+    TypedOwn,
+    outcome_to_json,
+    outcome_to_values,
+    to_plain,
+)
 from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
 
 
 __all__ = ["EnvironmentHost", "Host", "describe_env", "with_numpy_arrays"]
 
-_CHANGING = frozenset({"reset", "step", "set", "call", "restore_state"})
+_CHANGING = frozenset(
+    {"reset", "step", "set", "call", "restore_state", "reset_typed", "step_typed"}
+)
 """Operations after which observed values may be others."""
 
 
@@ -70,6 +81,7 @@ class EnvironmentHost:
         self._base = self.env.unwrapped
         self.time_limit: int | None = vars(environment).get("openenv_time_limit")
         self._typed = isinstance(self.env, TypedEnv)
+        self._models: TypedOwn | TypedGymnasium | None = None
         self._started = False
         self._steps = 0
         self._episode = 0
@@ -142,12 +154,16 @@ class EnvironmentHost:
 
     def _reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> list[Any]:
         observation, info = self.env.reset(seed=seed, options=options)
+        self._has_begun(seed)
+        return [observation, info]
+
+    def _has_begun(self, seed: int | None) -> None:
+        """Note that an episode has begun."""
         if seed is not None:
             self._rng_known = None  # the seed itself is news, even where the state is not
         self._started = True
         self._steps = 0
         self._episode += 1
-        return [observation, info]
 
     def _step(self, action: Any) -> list[Any]:
         self._need_reset("step")
@@ -225,6 +241,32 @@ class EnvironmentHost:
                 f"Cannot call {op} before reset.", hint="Call reset() first."
             )
 
+    # -- typed operations (docs/protocol.md, section 4.7) ---------------------------------------
+
+    @property
+    def _side(self) -> TypedOwn | TypedGymnasium:
+        """The environment in terms of models, made when it is first asked for."""
+        if self._models is None:
+            if isinstance(self.env, TypedEnv):
+                self._models = TypedOwn(self.env.environment)
+            else:
+                self._models = TypedGymnasium(self.env, self.time_limit)
+        return self._models
+
+    def _reset_typed(self, arguments: dict[str, Any]) -> Outcome:
+        if not isinstance(arguments, dict):
+            raise errors.ProtocolError(f"Expected a map, got {arguments!r:.40}.", field="args")
+        outcome = self._side.reset(arguments)
+        self._has_begun(arguments.get("seed"))
+        return outcome
+
+    def _step_typed(self, action: dict[str, Any]) -> Outcome:
+        self._need_reset("step")
+        if not isinstance(action, dict):
+            raise errors.ProtocolError(f"Expected a map, got {action!r:.40}.", field="args")
+        self._steps += 1
+        return self._side.step(action, self._steps)
+
     # -- random generator ---------------------------------------------------------------------
 
     def _rng_changed(self) -> dict[str, Any] | None:
@@ -264,6 +306,11 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "ping": EnvironmentHost._ping,
     "save_state": EnvironmentHost._save_state,
     "restore_state": EnvironmentHost._restore_state,
+    "reset_typed": lambda host, arguments: outcome_to_values(host._reset_typed(arguments)),
+    "step_typed": lambda host, action, timeout_s=None: outcome_to_values(host._step_typed(action)),
+    "json_reset": lambda host, arguments: outcome_to_json(host._reset_typed(arguments)),
+    "json_step": lambda host, action: outcome_to_json(host._step_typed(action)),
+    "json_state": lambda host: json.dumps(to_plain(host._state())),
 }
 
 

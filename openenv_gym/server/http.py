@@ -1,123 +1,335 @@
-"""The HTTP side of a server: the WebSocket handshake, and three routes for people and probes.
+"""The HTTP side of a server: which request leads where. Nothing here does I/O.
 
-The `websockets` library parses requests and decides about the handshake; nothing here does I/O.
+The `websockets` library decides about the opening of a WebSocket; what else HTTP asks for are a
+few routes with small JSON bodies, one request for each connection.
 """
 
 from __future__ import annotations
 
+import email.parser
 import hmac
 import json
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
-from websockets.datastructures import Headers
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from openenv_gym.protocol.limits import PATH, SUBPROTOCOL
+from openenv_gym.protocol.limits import PATH, SUBPROTOCOL, Limits
+from openenv_gym.protocol.openenv_json import load_json
 
 
-__all__ = ["MAX_HEAD_BYTES", "Answer", "Router"]
+__all__ = [
+    "MAX_HEAD_BYTES",
+    "Call",
+    "Handler",
+    "HttpRequest",
+    "HttpResponse",
+    "Route",
+    "Router",
+    "Upgrade",
+]
 
 MAX_HEAD_BYTES = 16 << 10
-
-Route = Callable[[], tuple[HTTPStatus, Mapping[str, Any]]]
 
 # Handed to `websockets`, which would ask for it each time: that takes a lock of the whole process.
 _log = logging.getLogger("websockets.server")
 
+_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[\x21-\x7e]*) HTTP/1\.[01]\r\n")
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
 
 @dataclass(frozen=True)
-class Answer:
-    """What to send back, and whether the connection is a WebSocket from then on."""
+class HttpRequest:
+    """A request.
 
-    data: bytes
-    upgraded: bool
+    Attributes:
+        method: ``"GET"``, ``"POST"``, ...
+        path: Path, without the query.
+        query: Parameters of the query; of one that is there twice, the last.
+        headers: Headers by their names in lower case.
+        parameters: What stands in the path where its route has ``{name}``.
+        body: The body.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def json(self) -> Any:
+        """Return the body as JSON says it; None where there is no body.
+
+        Raises:
+            DecodeError: It is no JSON.
+        """
+        return load_json(self.body) if self.body.strip() else None
+
+
+@dataclass(frozen=True)
+class HttpResponse:
+    """An answer, after which the connection ends.
+
+    Attributes:
+        status: Its status.
+        body: The body.
+        content_type: What the body is; None where there is none.
+        headers: Further headers.
+    """
+
+    status: HTTPStatus
+    body: bytes = b""
+    content_type: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_json(cls, data: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> HttpResponse:
+        """Answer with JSON; `headers` have underscores for their dashes."""
+        return cls(
+            status,
+            json.dumps(data, default=str).encode(),
+            "application/json",
+            {name.replace("_", "-"): value for name, value in headers.items()},
+        )
+
+    @classmethod
+    def of_text(cls, status: HTTPStatus, text: str) -> HttpResponse:
+        """Answer with a line for people."""
+        return cls(status, f"{text}\n".encode(), "text/plain; charset=utf-8")
+
+    def to_bytes(self) -> bytes:
+        """Return what is sent."""
+        lines = [f"HTTP/1.1 {self.status.value} {self.status.phrase}"]
+        if self.content_type is not None:
+            lines.append(f"Content-Type: {self.content_type}")
+        lines += [f"Content-Length: {len(self.body)}", "Connection: close"]
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode() + self.body
+
+
+Handler = Callable[[HttpRequest], HttpResponse]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a request of a method and a path leads.
+
+    Attributes:
+        method: Method.
+        path: Path; ``{name}`` stands for one part of it.
+        handler: Answers; called in a thread of the pool, and may take its time.
+        open: No credential is asked for.
+        quick: It takes no time, and is called at once, however busy the pool is.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    open: bool = False
+    quick: bool = False
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Return what stands in the path for each name; None where the path is another one."""
+        pattern = _PARAMETER.sub(r"(?P<\1>[^/]+)", self.path)
+        found = re.fullmatch(pattern, path)
+        return None if found is None else found.groupdict()
+
+
+class Upgrade(NamedTuple):
+    """The connection is a WebSocket from now on.
+
+    Attributes:
+        response: What is sent.
+        request: What was asked for.
+        subprotocol: What both sides speak; None for OpenEnv's JSON.
+    """
+
+    response: bytes
+    request: HttpRequest
+    subprotocol: str | None
+
+
+class Call(NamedTuple):
+    """A handler answers, once the body is here.
+
+    Attributes:
+        route: Whose handler answers.
+        request: What was asked for, still without its body.
+        body_bytes: Size of the body.
+        expects_go: The client waits for ``100 Continue`` before it sends the body.
+    """
+
+    route: Route
+    request: HttpRequest
+    body_bytes: int
+    expects_go: bool
 
 
 class Router:
-    """Answers the first request of a connection.
+    """Decides about the first request of a connection.
 
     Args:
-        routes: Path to a function that returns a status and JSON data.
-        token: Credential that every WebSocket and every route but ``/health`` asks for.
+        routes: What is served beside the WebSocket.
+        token: Credential that every WebSocket and every route that is not open asks for.
+        websockets: Paths on which a WebSocket without a subprotocol is taken.
+        max_body_bytes: Largest body.
     """
 
-    def __init__(self, routes: Mapping[str, Route], *, token: str | None = None) -> None:
-        self._routes = dict(routes)
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        *,
+        token: str | None = None,
+        websockets: Iterable[str] = (PATH,),
+        max_body_bytes: int = Limits.max_frame_bytes,
+    ) -> None:
+        self._routes = list(routes)
         self._token = token
+        self._websockets = frozenset(websockets)
+        self._max_body_bytes = max_body_bytes
 
-    def answer(self, head: bytes) -> Answer:
-        """Answer a complete request head, up to and with its empty line."""
+    def answer(self, head: bytes) -> Upgrade | Call | HttpResponse:
+        """Decide about a complete request head, up to and with its empty line."""
+        request = _read_head(head)
+        if request is None:
+            return HttpResponse.of_text(
+                HTTPStatus.BAD_REQUEST, "Not a request that is served here: expected HTTP/1.1."
+            )
+        if (refusal := self._refuse_origin(request)) is not None:
+            return refusal
+        if "upgrade" in request.headers and request.path in self._websockets:
+            return self._upgrade(head, request)
+        matching = [
+            (route, parameters)
+            for route in self._routes
+            if (parameters := route.match(request.path)) is not None
+        ]
+        for route, parameters in matching:
+            if route.method == request.method:
+                return self._call(route, replace(request, parameters=parameters))
+        if request.path in self._websockets and request.method == "GET":
+            return self._upgrade(head, request)  # which says what a WebSocket needs
+        return self._not_found(request, sorted({route.method for route, _ in matching}))
+
+    def too_large(self) -> HttpResponse:
+        """Answer a head beyond the limit."""
+        return HttpResponse.of_text(
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"The head exceeds {MAX_HEAD_BYTES} bytes."
+        )
+
+    def _call(self, route: Route, request: HttpRequest) -> Call | HttpResponse:
+        if not route.open and not self._authorized(request):
+            return _unauthorized()
+        if "transfer-encoding" in request.headers:
+            return HttpResponse.of_text(
+                HTTPStatus.LENGTH_REQUIRED, "Send the body with a Content-Length."
+            )
+        length = request.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit() and len(length) < 16):
+            return HttpResponse.of_text(
+                HTTPStatus.BAD_REQUEST, f"Content-Length is {length[:40]!r}, expected a number."
+            )
+        if int(length) > self._max_body_bytes:
+            return HttpResponse.of_text(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"The body has {length} bytes, at most {self._max_body_bytes} are taken.",
+            )
+        expects_go = request.headers.get("expect", "").lower() == "100-continue"
+        return Call(route, request, int(length), expects_go)
+
+    def _upgrade(self, head: bytes, request: HttpRequest) -> Upgrade | HttpResponse:
+        if not self._authorized(request):
+            return _unauthorized()
         protocol = ServerProtocol(
-            subprotocols=[Subprotocol(SUBPROTOCOL)], extensions=None, logger=_log
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            # Without a subprotocol the client speaks OpenEnv's JSON.
+            select_subprotocol=_select,
+            extensions=None,
+            logger=_log,
         )
         protocol.receive_data(head)
         events = protocol.events_received()
         if not events or not isinstance(events[0], Request):
-            return self._text(
+            return HttpResponse.of_text(
                 HTTPStatus.BAD_REQUEST,
                 f"Not a request that is served here: {protocol.handshake_exc}.",
             )
-        request = events[0]
-        path = request.path.partition("?")[0]
-        method = getattr(request, "method", "GET")  # older versions take GET alone
-        if path == PATH:
-            return self._upgrade(protocol, request)
-        route = self._routes.get(path)
-        if route is None:
-            known = ", ".join(sorted([*self._routes, PATH]))
-            return self._text(HTTPStatus.NOT_FOUND, f"No such path; there are {known}.")
-        if method != "GET":
-            return self._text(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes GET.")
-        if path != "/health" and not self._authorized(request):
-            return self._text(HTTPStatus.UNAUTHORIZED, "A bearer token is missing or wrong.")
-        try:
-            status, data = route()
-        except Exception as error:
-            return self._text(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
-        return self._respond(status, json.dumps(data, default=str), "application/json")
+        response = protocol.accept(events[0])
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            return HttpResponse(
+                HTTPStatus(response.status_code),
+                bytes(response.body or b""),
+                "text/plain; charset=utf-8",
+                {"Upgrade": "websocket"} if response.status_code == 426 else {},
+            )
+        offered = request.headers.get("sec-websocket-protocol")
+        if protocol.subprotocol is None and offered is not None:
+            return HttpResponse.of_text(
+                HTTPStatus.BAD_REQUEST,
+                f"This server speaks the subprotocol {SUBPROTOCOL}, or OpenEnv's JSON where none "
+                f"is offered; offered: {offered[:200]}.",
+            )
+        return Upgrade(response.serialize(), request, protocol.subprotocol)
 
-    def too_large(self) -> Answer:
-        """Answer a head beyond the limit."""
-        return self._text(
-            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"The head exceeds {MAX_HEAD_BYTES} bytes."
+    def _not_found(self, request: HttpRequest, methods: list[str]) -> HttpResponse:
+        if methods:
+            taken = ", ".join(methods)
+            refused = HttpResponse.of_text(
+                HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path} takes {taken}."
+            )
+            return replace(refused, headers={"Allow": taken})
+        known = sorted({*(route.path for route in self._routes), *self._websockets})
+        return HttpResponse.of_text(
+            HTTPStatus.NOT_FOUND, f"No such path; there are {', '.join(known)}."
         )
 
-    def _upgrade(self, protocol: ServerProtocol, request: Request) -> Answer:
-        if not self._authorized(request):
-            return self._text(HTTPStatus.UNAUTHORIZED, "A bearer token is missing or wrong.")
-        response = protocol.accept(request)
-        upgraded = response.status_code == HTTPStatus.SWITCHING_PROTOCOLS
-        if upgraded and protocol.subprotocol != SUBPROTOCOL:
-            offered = request.headers.get("Sec-WebSocket-Protocol", "none")
-            return self._text(
-                HTTPStatus.BAD_REQUEST,
-                f"This server speaks the subprotocol {SUBPROTOCOL}; offered: {offered[:200]}.",
-            )
-        return Answer(response.serialize(), upgraded)
-
-    def _authorized(self, request: Request) -> bool:
+    def _authorized(self, request: HttpRequest) -> bool:
         if self._token is None:
             return True
-        given = request.headers.get("Authorization", "")
+        given = request.headers.get("authorization", "")
         return hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode())
 
-    def _text(self, status: HTTPStatus, text: str) -> Answer:
-        return self._respond(status, text + "\n", "text/plain; charset=utf-8")
-
-    def _respond(self, status: HTTPStatus, body: str, content_type: str) -> Answer:
-        data = body.encode()
-        headers = Headers(
-            {
-                "Content-Type": content_type,
-                "Content-Length": str(len(data)),
-                "Connection": "close",
-            }
+    def _refuse_origin(self, request: HttpRequest) -> HttpResponse | None:
+        """Refuse a page of another site, which a browser tells by its origin."""
+        origin = request.headers.get("origin")
+        if origin is None or urllib.parse.urlsplit(origin).netloc == request.headers.get("host"):
+            return None
+        return HttpResponse.of_text(
+            HTTPStatus.FORBIDDEN, f"Pages of {origin[:200]!r} may not use this server."
         )
-        response = Response(status.value, status.phrase, headers, data)
-        return Answer(response.serialize(), upgraded=False)
+
+
+def _select(protocol: ServerProtocol, offered: Any) -> Subprotocol | None:
+    return Subprotocol(SUBPROTOCOL) if SUBPROTOCOL in offered else None
+
+
+def _unauthorized() -> HttpResponse:
+    refused = HttpResponse.of_text(HTTPStatus.UNAUTHORIZED, "A bearer token is missing or wrong.")
+    return replace(refused, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _read_head(head: bytes) -> HttpRequest | None:
+    """Read a request head; None where it is none."""
+    line = _REQUEST_LINE.match(head)
+    if line is None:
+        return None
+    method, target = (part.decode("ascii") for part in line.groups())
+    # As `http.client` reads the headers of answers.
+    parsed = email.parser.BytesHeaderParser().parsebytes(head[line.end() :])
+    if parsed.defects:
+        return None
+    path, _, query = target.partition("?")
+    return HttpRequest(
+        method,
+        urllib.parse.unquote(path),
+        dict(urllib.parse.parse_qsl(query, keep_blank_values=True)),
+        {name.lower(): str(value) for name, value in parsed.items()},
+    )

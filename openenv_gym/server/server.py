@@ -12,7 +12,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +23,9 @@ from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Goaway
 from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
-from openenv_gym.server.http import Router
+from openenv_gym.server.dialects import Dialect
+from openenv_gym.server.http import HttpRequest, HttpResponse, Route, Router
+from openenv_gym.server.openenv.dialect import JsonDialect
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.sessions import Sessions
@@ -76,8 +78,7 @@ class Server:
         self.left = 0
         self.pool = Pool(max_threads=max_threads, housekeeping=self._keep_house)
         self.router = Router(
-            {"/health": self._health, "/metadata": self._metadata, "/schema": self._schema},
-            token=token,
+            self._routes(), token=token, max_body_bytes=self.limits.max_frame_bytes
         )
         self.sessions = self._make_sessions(
             capacity=capacity,
@@ -335,16 +336,25 @@ class Server:
 
     # -- routes -------------------------------------------------------------------------------
 
-    def _health(self) -> tuple[HTTPStatus, Mapping[str, Any]]:
+    def _routes(self) -> list[Route]:
+        """Return what is served beside the WebSocket."""
+        return [
+            Route("GET", "/health", self._health, open=True, quick=True),
+            Route("GET", "/metadata", self._metadata, quick=True),
+            Route("GET", "/schema", lambda request: HttpResponse.of_json(self._schemas)),
+        ]
+
+    def _health(self, request: HttpRequest) -> HttpResponse:
         if self.sessions.draining:
-            return HTTPStatus.SERVICE_UNAVAILABLE, {"status": "draining"}
-        return HTTPStatus.OK, {"status": "healthy"}
+            return HttpResponse.of_json({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        return HttpResponse.of_json({"status": "healthy"})
 
-    def _metadata(self) -> tuple[HTTPStatus, Mapping[str, Any]]:
-        return HTTPStatus.OK, self.app.metadata()
+    def _metadata(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse.of_json(self.app.metadata())
 
-    def _schema(self) -> tuple[HTTPStatus, Mapping[str, Any]]:
-        return HTTPStatus.OK, self._schemas
+    def make_dialect(self, connection: Connection, request: HttpRequest) -> Dialect:
+        """Return what is spoken on a WebSocket whose client offered no subprotocol."""
+        return JsonDialect(connection)
 
     @functools.cached_property
     def _schemas(self) -> dict[str, Any]:

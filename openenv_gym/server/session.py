@@ -17,6 +17,7 @@ from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wir
 from openenv_gym.protocol.server_session import ServerSession, lost_session
 from openenv_gym.server.host import Host
 from openenv_gym.server.pinned import PinnedThread
+from openenv_gym.server.replies import PACKETS, ReplyCoder
 
 
 __all__ = ["Outlet", "Session", "SessionState"]
@@ -62,6 +63,7 @@ class Session:
         host: The environment, or several of them.
         max_reply_bytes: Largest message that the client takes.
         ended: Called once, when the environment is closed.
+        coder: Writes replies.
         debug: Send tracebacks along.
         pinned: The only thread that touches the environment, where it asks for one.
     """
@@ -73,6 +75,7 @@ class Session:
         *,
         ended: Callable[[Session], None],
         max_reply_bytes: int,
+        coder: ReplyCoder = PACKETS,
         debug: bool = False,
         pinned: PinnedThread | None = None,
     ) -> None:
@@ -82,6 +85,7 @@ class Session:
         self._host: Host | None = host
         self._ended = ended
         self._max_reply_bytes = max_reply_bytes
+        self._coder = coder
         self._debug = debug
         self._pinned = pinned
         self._lock = threading.Lock()
@@ -98,11 +102,12 @@ class Session:
     # -- connections --------------------------------------------------------------------------
 
     def attach(self, connection: Outlet, welcome: list[Any]) -> None:
-        """Be heard on a first connection, beginning with WELCOME (an encoded packet)."""
+        """Be heard on a first connection, beginning with a welcome, written; it may be empty."""
         with self._lock:
             self._connection = connection
             self.state = SessionState.ATTACHED
-            connection.send_packet(welcome)
+            if welcome:
+                connection.send_packet(welcome)
 
     def resume(
         self, connection: Outlet, body: dict[str, Any], welcome: Callable[[Session], list[Any]]
@@ -213,10 +218,11 @@ class Session:
             with self._lock:
                 if self._memory is not None:
                     parts = self._move(request.id, parts, self._memory)
-                self.protocol.replies.add(request.id, parts)
+                if self._coder.resumable:
+                    self.protocol.replies.add(request.id, parts)
                 if request.op == "close":
                     self.state = SessionState.ENDED
-                if self._connection is not None:
+                if self._connection is not None and parts:
                     self._connection.send_packet(parts)
         if self.state is SessionState.ENDED:
             self._dispose()
@@ -273,10 +279,12 @@ class Session:
                 raise lost_session(self.name)
             if options:
                 _check_deadline(options, begin_ns - arrived_ns)
+            if request.op == "refuse" and isinstance(request.args[0], errors.OpenEnvGymError):
+                raise request.args[0]  # in its turn; no peer can send an exception
             if request.op == "cancelled":
                 raise errors.CancelledError("The request was cancelled before it ran.")
             if request.op == "close":
-                return encode_packet(Result(request.id, None, [0, 0], {}).to_wire())
+                return self._coder.result(Result(request.id, None, [0, 0], {}), "close")
             try:
                 value, took_ns = host.execute(
                     request.op, request.args, options.get("rng") if options else None
@@ -284,47 +292,34 @@ class Session:
             finally:
                 extras = host.extras(request.op)
             timing = [begin_ns - arrived_ns, took_ns]
-            names = _REPLY_NAMES.get(request.op, _NAMES)
-            return self._encode(Result(request.id, value, timing, extras), names)
+            return self._encode(Result(request.id, value, timing, extras), request.op)
         except BaseException as error:  # an environment may well call sys.exit()
             trace = traceback.format_exc() if self._debug else None
             wire = error_to_wire(error, traceback=trace)
             if trace is not None and wire["code"] == "environment_failed":
                 wire["data"]["traceback"] = trace
             try:
-                return self._encode(Failure(request.id, wire, extras), _NAMES)
+                return self._encode(Failure(request.id, wire, extras), request.op)
             except errors.OpenEnvGymError:  # facts of an exception that cannot be carried
-                return encode_packet(Failure(request.id, {**wire, "data": {}}).to_wire())
+                return self._coder.failure(Failure(request.id, {**wire, "data": {}}))
 
-    def _encode(self, reply: Result | Failure, names: Sequence[Any]) -> list[Any]:
+    def _encode(self, reply: Result | Failure, op: str) -> list[Any]:
         try:
-            parts = encode_packet(reply.to_wire(), names=names)
+            if isinstance(reply, Result):
+                parts = self._coder.result(reply, op)
+            else:
+                parts = self._coder.failure(reply)
         except errors.EncodeError as error:
             raise TypeError(
                 f"The environment returned something that cannot be sent: {error}"
             ) from error
-        size_bytes = packet_size(parts)
+        size_bytes = packet_size(parts) if self._coder.resumable else 0
         if size_bytes > self._max_reply_bytes:
             raise errors.FrameTooLargeError(
                 f"The reply has {size_bytes} bytes, the client takes {self._max_reply_bytes}.",
                 data={"size_bytes": size_bytes, "max_bytes": self._max_reply_bytes},
             )
         return parts
-
-
-# What the items of a reply are called in errors.
-_NAMES = (None, None, "reply", None, None)
-_REPLY_NAMES = {
-    "reset": (None, None, ("observation", "info"), None, None),
-    "step": (None, None, ("observation", "reward", "terminated", "truncated", "info"), None, None),
-    "recv": (
-        None,
-        None,
-        ("indices", "observation", "reward", "terminated", "truncated", "info"),
-        None,
-        None,
-    ),
-}
 
 
 def _check_deadline(options: dict[str, Any], waited_ns: int) -> None:

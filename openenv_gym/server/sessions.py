@@ -21,6 +21,7 @@ from openenv_gym.server.application import Application
 from openenv_gym.server.host import Host
 from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.pool import Pool
+from openenv_gym.server.replies import ReplyCoder
 from openenv_gym.server.session import Outlet, Session
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS, read_vector_options
 
@@ -41,8 +42,15 @@ class Entrant(Outlet, Protocol):
 
     shares: bool
 
+    @property
+    def coder(self) -> ReplyCoder:
+        """How replies are written."""
+
     def opened(self, session: Session) -> bool:
         """Belong to a session from now on; False where the client has left already."""
+
+    def attached(self) -> None:
+        """Know that the session hears it."""
 
     def refuse(self, error: BaseException) -> None:
         """Answer HELLO with an error, and close."""
@@ -130,6 +138,18 @@ class Sessions:
         raise errors.ProtocolError(
             "Expected HELLO with a map 'open' (with 'options') or 'resume' (with 'session')."
         )
+
+    def begin(self, connection: Entrant, options: dict[str, Any]) -> Work | None:
+        """Open a session for who says no HELLO; what takes long is returned as work.
+
+        Args:
+            connection: Who is told.
+            options: What the environment is made with.
+
+        Raises:
+            OpenEnvGymError: The session cannot be opened.
+        """
+        return self._admit(connection, {"options": options, "max_frame_bytes": 1 << 62})
 
     def expire(self, now_s: float) -> None:
         """End sessions and waits whose time is over."""
@@ -228,20 +248,23 @@ class Sessions:
                 host,
                 ended=self._forget,
                 max_reply_bytes=opening["max_frame_bytes"],
+                coder=connection.coder,
                 debug=self._debug,
                 pinned=pinned,
             )
             session.protocol.name = f"{self._name_prefix}{session.name}"
-            environment = {
-                **host.describe(),
-                "package": self._app.name,
-                "version": self._app.version,
-                "schemas": host.schemas(),
-            }
-            body = {**self._welcome(session), "environment": environment}
-            if connection.shares:
-                body["features"] = [SHARED_MEMORY]
-            packet = encode_packet(Welcome(body).to_wire())
+            packet: list[Any] = []
+            if connection.coder.resumable:
+                environment = {
+                    **host.describe(),
+                    "package": self._app.name,
+                    "version": self._app.version,
+                    "schemas": host.schemas(),
+                }
+                body = {**self._welcome(session), "environment": environment}
+                if connection.shares:
+                    body["features"] = [SHARED_MEMORY]
+                packet = encode_packet(Welcome(body).to_wire())
         except BaseException as error:  # an environment may well call sys.exit()
             if self._debug and not isinstance(error, errors.OpenEnvGymError):
                 _log.warning("Cannot make the environment:\n%s", traceback.format_exc())
@@ -255,6 +278,7 @@ class Sessions:
             self._by_name[session.name] = session
         if connection.opened(session):
             session.attach(connection, packet)
+            connection.attached()
         else:  # the client has left meanwhile, and nobody knows the token
             session.end()
 

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from openenv_gym.protocol.limits import Limits
-from openenv_gym.server.http import Router
+from openenv_gym.server.http import HttpRequest, Router
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.sessions import Sessions
 
@@ -21,6 +21,8 @@ class ConnectionState(Enum):
     """The head of an HTTP request."""
     HELLO = "hello"
     """The first message."""
+    ANSWERING = "answering"
+    """The answer to an HTTP request."""
     OPENING = "opening"
     """A place, and the environment."""
     OPEN = "open"
@@ -37,6 +39,9 @@ class Site(Protocol):
     pool: Pool
     router: Router
     sessions: Sessions
+
+    def make_dialect(self, connection: Any, request: HttpRequest) -> Any:
+        """Return what is spoken on a WebSocket whose client offered no subprotocol."""
 
     def forget(self, connection: Any) -> None:
         """Drop a connection that has closed."""

@@ -93,7 +93,7 @@ def test_replies_that_nobody_reads_stop_the_work(site: Site) -> None:
         client.send(1, id_, id_ - 1 if id_ < 3 else 1, "step", [id_])
     time.sleep(0.5)
     assert total < 20  # 10 MB; the rest waits for room
-    (connection,) = [c for c in server._connections if c._session is not None]
+    (connection,) = [c for c in server._connections if c.session is not None]
     assert connection._outbox.size_bytes < 2_000_000
     replies = [client.receive() for _ in range(58)]
     assert [reply[1] for reply in replies] == list(range(2, 60))
@@ -108,7 +108,7 @@ def test_pings_that_nobody_reads_stop_being_answered(site: Site) -> None:
     with pytest.raises(TimeoutError):  # the server reads no more, and our own buffer is full
         for _ in range(60):
             client.transport._socket.sendall(ping * 1000)
-    (connection,) = [c for c in server._connections if c._session is not None]
+    (connection,) = [c for c in server._connections if c.session is not None]
     assert connection._outbox.size_bytes < 2_000_000
 
 

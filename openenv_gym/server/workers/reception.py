@@ -26,7 +26,7 @@ class Reception(Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._recorder = _Recorder(
-            max_message_bytes=min(_MAX_HELLO_BYTES, self._server.limits.max_frame_bytes),
+            max_message_bytes=min(_MAX_HELLO_BYTES, self.site.limits.max_frame_bytes),
             peer_masks=True,
         )
         self._reader = self._recorder
@@ -46,12 +46,12 @@ class Reception(Connection):
                     if not deliver(self._fd, self.peer, self._recorder.heard()):
                         return False
                     self.state = ConnectionState.CLOSED
-                    self._server.pool.remove(self._fd)
-                    self._socket.close()
+                    self.site.pool.remove(self._fd)
+                    self.socket.close()
             if self.state is not ConnectionState.CLOSED:
                 self._drop()
                 return None
-        self._server.forget(self)
+        self.site.forget(self)
         return True
 
 

@@ -65,7 +65,7 @@ class HandedConnection(Connection):
 
     def _drop(self) -> None:
         with contextlib.suppress(OSError):  # for a supervisor that watches it holds it open, too
-            self._socket.shutdown(socket.SHUT_RDWR)
+            self.socket.shutdown(socket.SHUT_RDWR)
         super()._drop()
 
 

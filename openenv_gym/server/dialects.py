@@ -1,0 +1,162 @@
+"""What is said on a WebSocket after its handshake: one class for each of two protocols."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from openenv_gym import errors
+from openenv_gym.protocol.codec import decode_packet, encode_packet
+from openenv_gym.protocol.frames import CloseCode, Message, Opcode
+from openenv_gym.protocol.limits import SHARED_MEMORY
+from openenv_gym.protocol.messages import (
+    Ack,
+    Cancel,
+    Failure,
+    Hello,
+    Request,
+    Share,
+    error_to_wire,
+    read_client_message,
+)
+from openenv_gym.server.replies import PACKETS, ReplyCoder
+from openenv_gym.server.shared_memory import can_share, map_memory
+from openenv_gym.server.site import ConnectionState
+
+
+if TYPE_CHECKING:
+    from openenv_gym.server.connection import Connection
+    from openenv_gym.server.session import Session
+
+__all__ = ["BinaryDialect", "Dialect", "Work"]
+
+Work = Callable[[], None]
+
+
+class Dialect(ABC):
+    """A protocol, on one connection.
+
+    Args:
+        connection: The connection.
+
+    Attributes:
+        opcode: Kind of WebSocket message in which it is spoken.
+        listens_while_opening: Messages are taken before there is a session.
+    """
+
+    opcode: ClassVar[Opcode]
+    listens_while_opening: ClassVar[bool] = True
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @property
+    @abstractmethod
+    def coder(self) -> ReplyCoder:
+        """How replies are written."""
+
+    @abstractmethod
+    def begin(self) -> Work | None:
+        """Do what follows the handshake; what takes long is returned as work."""
+
+    @abstractmethod
+    def take(self, message: Message) -> Work | None:
+        """Take a message; what takes long is returned as work.
+
+        Raises:
+            OpenEnvGymError: It breaks the protocol, and ends the connection.
+        """
+
+    @abstractmethod
+    def refusal(self, error: BaseException) -> tuple[list[Any], CloseCode]:
+        """Return the last message of a connection that an error ends, and its close code."""
+
+    @abstractmethod
+    def leave(self, session: Session) -> None:
+        """Tell a session that the connection is gone."""
+
+    def notice(self, packet: Any) -> Any:
+        """Return how a message of the binary protocol is told; None: it is not."""
+        return None
+
+
+class BinaryDialect(Dialect):
+    """The protocol of docs/protocol.md."""
+
+    opcode = Opcode.BINARY
+    coder = PACKETS
+
+    def begin(self) -> Work | None:
+        """Wait for HELLO."""
+        self.connection.expect_hello()
+        return None
+
+    def take(self, message: Message) -> Work | None:
+        """See `Dialect`."""
+        if message.opcode is not Opcode.BINARY:
+            raise errors.ProtocolError("Expected binary messages, got a text message.")
+        return self._dispatch(read_client_message(decode_packet(message.data)))
+
+    def leave(self, session: Session) -> None:
+        """Let it wait for a resume."""
+        session.detach(self.connection)
+
+    def refusal(self, error: BaseException) -> tuple[list[Any], CloseCode]:
+        """See `Dialect`."""
+        code = CloseCode.NORMAL
+        if isinstance(error, errors.FrameTooLargeError):
+            code = CloseCode.MESSAGE_TOO_BIG
+        elif isinstance(error, errors.ProtocolError):
+            code = CloseCode.PROTOCOL_ERROR
+        return encode_packet(Failure(None, error_to_wire(error)).to_wire()), code
+
+    def notice(self, packet: Any) -> Any:
+        """See `Dialect`."""
+        return packet
+
+    def _dispatch(self, message: Hello | Request | Cancel | Ack | Share) -> Work | None:
+        connection = self.connection
+        if connection.descriptor is not None and type(message) is not Share:
+            connection.end_sharing()
+        if isinstance(message, Hello):
+            return self._enter(message)
+        session = connection.session
+        if session is None:
+            raise errors.ProtocolError(f"{type(message).__name__} came before WELCOME.")
+        if isinstance(message, Request):
+            return session.submit(message, connection)
+        if isinstance(message, Share):
+            self._share(message.size_bytes)
+        elif isinstance(message, Cancel):
+            session.cancel(message.id)
+        else:
+            session.acknowledge(message.ack)
+        return None
+
+    def _enter(self, hello: Hello) -> Work | None:
+        connection = self.connection
+        if connection.state is not ConnectionState.HELLO:
+            raise errors.ProtocolError("HELLO came twice.")
+        connection.opening()
+        features = hello.body.get("features")
+        connection.shares = (
+            isinstance(features, list)
+            and SHARED_MEMORY in features
+            and "open" in hello.body
+            and can_share(connection.socket)
+        )
+        return connection.site.sessions.enter(connection, hello.body)
+
+    def _share(self, size_bytes: int) -> None:
+        """Map the memory whose descriptor came along, where it was not lost on the way."""
+        connection = self.connection
+        if connection.descriptor is None or connection.session is None:
+            raise errors.ProtocolError(
+                "SHARE came twice, after a request, or without the feature in HELLO and WELCOME."
+            )
+        fd = connection.descriptor.take()
+        connection.end_sharing()
+        if fd is not None:
+            limit_bytes = connection.site.limits.max_frame_bytes
+            connection.session.share(map_memory(fd, size_bytes, limit_bytes))

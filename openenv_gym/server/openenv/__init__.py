@@ -1,0 +1,1 @@
+"""OpenEnv's side of a server: its JSON on WebSockets, and its HTTP routes."""
