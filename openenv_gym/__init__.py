@@ -22,7 +22,20 @@ from openenv_gym.registration import register_all
 if TYPE_CHECKING:
     from openenv_gym import errors
     from openenv_gym.env import RemoteEnv
-    from openenv_gym.models import Action, Array, Observation, State, StepResult
+    from openenv_gym.models import (
+        Action,
+        Array,
+        CallToolAction,
+        CallToolObservation,
+        ListToolsAction,
+        ListToolsObservation,
+        Observation,
+        State,
+        StepResult,
+        ToolError,
+        ToolErrorType,
+        ToolInfo,
+    )
     from openenv_gym.registration.shared import SharedServer, start_server
     from openenv_gym.server import Environment
     from openenv_gym.vector import RemoteVectorEnv
@@ -30,13 +43,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Action",
     "Array",
+    "CallToolAction",
+    "CallToolObservation",
     "Environment",
+    "ListToolsAction",
+    "ListToolsObservation",
     "Observation",
     "RemoteEnv",
     "RemoteVectorEnv",
     "SharedServer",
     "State",
     "StepResult",
+    "ToolError",
+    "ToolErrorType",
+    "ToolInfo",
     "__version__",
     "errors",
     "start_server",
@@ -45,13 +65,20 @@ __all__ = [
 _HOMES = {
     "Action": "openenv_gym.models",
     "Array": "openenv_gym.models",
+    "CallToolAction": "openenv_gym.models",
+    "CallToolObservation": "openenv_gym.models",
     "Environment": "openenv_gym.server",
+    "ListToolsAction": "openenv_gym.models",
+    "ListToolsObservation": "openenv_gym.models",
     "Observation": "openenv_gym.models",
     "RemoteEnv": "openenv_gym.env",
     "RemoteVectorEnv": "openenv_gym.vector",
     "SharedServer": "openenv_gym.registration.shared",
     "State": "openenv_gym.models",
     "StepResult": "openenv_gym.models",
+    "ToolError": "openenv_gym.models",
+    "ToolErrorType": "openenv_gym.models",
+    "ToolInfo": "openenv_gym.models",
     "start_server": "openenv_gym.registration.shared",
 }
 
