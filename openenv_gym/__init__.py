@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         ToolInfo,
     )
     from openenv_gym.registration.shared import SharedServer, start_server
-    from openenv_gym.server import Environment
+    from openenv_gym.server import Environment, MCPEnvironment, tool
     from openenv_gym.vector import RemoteVectorEnv
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Environment",
     "ListToolsAction",
     "ListToolsObservation",
+    "MCPEnvironment",
     "Observation",
     "RemoteEnv",
     "RemoteVectorEnv",
@@ -60,6 +61,7 @@ __all__ = [
     "__version__",
     "errors",
     "start_server",
+    "tool",
 ]
 
 _HOMES = {
@@ -70,6 +72,7 @@ _HOMES = {
     "Environment": "openenv_gym.server",
     "ListToolsAction": "openenv_gym.models",
     "ListToolsObservation": "openenv_gym.models",
+    "MCPEnvironment": "openenv_gym.server",
     "Observation": "openenv_gym.models",
     "RemoteEnv": "openenv_gym.env",
     "RemoteVectorEnv": "openenv_gym.vector",
@@ -80,6 +83,7 @@ _HOMES = {
     "ToolErrorType": "openenv_gym.models",
     "ToolInfo": "openenv_gym.models",
     "start_server": "openenv_gym.registration.shared",
+    "tool": "openenv_gym.server",
 }
 
 

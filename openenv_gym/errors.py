@@ -28,6 +28,7 @@
     │   ├── CapacityError
     │   ├── ServerDrainingError
     │   ├── CancelledError
+    │   ├── ForbiddenOperationError
     │   ├── ForkedSessionError
     │   ├── SessionClosedError (gymnasium.error.ClosedEnvironmentError)
     │   ├── SessionLostError
@@ -65,6 +66,7 @@ __all__ = [
     "DecodeError",
     "EncodeError",
     "EnvironmentFailedError",
+    "ForbiddenOperationError",
     "ForkedSessionError",
     "FrameTooLargeError",
     "ImageBuildError",
@@ -314,6 +316,12 @@ class CancelledError(SessionError):
     """The request was cancelled before it ran."""
 
     code = "cancelled"
+
+
+class ForbiddenOperationError(SessionError, PermissionError):
+    """The server does not do this for whoever connects: it is in production mode."""
+
+    code = "forbidden_operation"
 
 
 class ForkedSessionError(SessionError):

@@ -28,6 +28,7 @@ __all__ = [
     "plain_of",
     "result_from_openenv",
     "result_to_openenv",
+    "settled",
 ]
 
 _OPENENV_KEYS = frozenset({"content", "structured_content", "meta", "data", "is_error"})
@@ -58,6 +59,21 @@ def plain_of(value: Any) -> Any:
             field="result",
             hint="Return numbers, text, lists, maps, Pydantic models, arrays or bytes.",
         ) from error
+
+
+def settled(value: Any) -> Any:
+    """Return a value such that every wire carries it: arrays and bytes stay, the rest is plain.
+
+    Raises:
+        EncodeError: It holds something that has no form in JSON.
+    """
+    if isinstance(value, list | tuple):
+        return [settled(item) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return value
+    return plain_of(value)
 
 
 def _from_numpy(value: Any) -> Any:

@@ -2,7 +2,19 @@
 
 from openenv_gym.server.application import Application, create_app, load_app
 from openenv_gym.server.environment import AnyEnvironment, Environment
+from openenv_gym.server.mcp import MCPEnvironment, tool
+from openenv_gym.server.mode import Mode
 from openenv_gym.server.server import Server
 
 
-__all__ = ["AnyEnvironment", "Application", "Environment", "Server", "create_app", "load_app"]
+__all__ = [
+    "AnyEnvironment",
+    "Application",
+    "Environment",
+    "MCPEnvironment",
+    "Mode",
+    "Server",
+    "create_app",
+    "load_app",
+    "tool",
+]

@@ -1,0 +1,64 @@
+"""Whether who connects may control the simulation, or only act in it.
+
+In *simulation* a trainer resets and steps the environment. In *production* there is nobody to do
+so: an agent lists and calls tools, and must not be able to begin the episode again that it is
+about to lose.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+
+from openenv_gym import errors
+
+
+__all__ = ["Mode"]
+
+_VARIABLE = "OPENENV_MODE"
+
+# Everything that neither changes nor reveals what an agent could not by its tools.
+_OF_AGENTS = frozenset({"mcp", "describe_actions", "ping", "close"})
+
+
+class Mode(str, Enum):
+    """What a server is for."""
+
+    SIMULATION = "simulation"
+    """Whoever connects controls the environment."""
+    PRODUCTION = "production"
+    """Whoever connects calls its tools."""
+
+    @classmethod
+    def of_process(cls) -> Mode:
+        """Return the mode that ``OPENENV_MODE`` names; without it, simulation.
+
+        Raises:
+            InvalidOptionError: It names none.
+        """
+        name = os.environ.get(_VARIABLE, "").strip().lower() or cls.SIMULATION.value
+        try:
+            return cls(name)
+        except ValueError:
+            raise errors.InvalidOptionError(
+                f"{_VARIABLE}={name!r}: expected {' or '.join(mode.value for mode in cls)}.",
+                field=_VARIABLE,
+            ) from None
+
+    def check(self, operation: str) -> None:
+        """Refuse an operation of somebody who connected, where this mode does not allow it.
+
+        Args:
+            operation: An operation of the binary protocol, which the messages of OpenEnv's JSON
+                and its routes stand for as well.
+
+        Raises:
+            ForbiddenOperationError: It controls the simulation, and this is production.
+        """
+        if self is Mode.PRODUCTION and operation not in _OF_AGENTS:
+            raise errors.ForbiddenOperationError(
+                f"This server is in production mode, which has no {operation}.",
+                field="op",
+                hint="Tools are called at /mcp.",
+                data={"mode": self.value},
+            )
