@@ -17,6 +17,7 @@ from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import load_app
 from openenv_gym.server.memory import give_back_memory
+from openenv_gym.server.mode import Mode
 from openenv_gym.server.process import close_to_others, log_to_stderr, raise_descriptor_limit
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
@@ -88,6 +89,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--idle-timeout-s", type=_seconds, default=Limits.idle_timeout_s)
     parser.add_argument("--max-frame-bytes", type=_integer(4096), default=Limits.max_frame_bytes)
     parser.add_argument("--drain-s", type=_seconds, default=10.0, help="on SIGTERM, wait this long")
+    parser.add_argument(
+        "--mode",
+        choices=[mode.value for mode in Mode],
+        help="production: whoever connects calls tools at /mcp, and can neither reset nor step; "
+        f"by default what {Mode.VARIABLE} says",
+    )
     parser.add_argument("--token-file", type=Path, help="file with the token that clients show")
     parser.add_argument("--debug", action="store_true", help="send tracebacks to clients")
     parser.add_argument("--version", action="version", version=f"openenv-gym {__version__}")
@@ -98,6 +105,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.isolate_sessions and options.workers != 1:
         parser.error("--isolate-sessions has a process for each session: leave --workers away")
     log_to_stderr(debug=options.debug)
+    if options.mode is not None:
+        os.environ[Mode.VARIABLE] = options.mode  # for workers, too
     try:
         return _serve(options)
     except (errors.OpenEnvGymError, OSError) as error:

@@ -15,6 +15,8 @@ from openenv_gym import errors
 from openenv_gym.models.manifest import Manifest, load_manifest
 from openenv_gym.server.environment import AnyEnvironment
 from openenv_gym.server.host import EnvironmentHost
+from openenv_gym.server.mcp.environment import MCPEnvironment
+from openenv_gym.server.mode import Mode
 from openenv_gym.server.vector.host import VectorHost
 from openenv_gym.server.vector.making import Traits, make_vector_host
 from openenv_gym.server.vector.native import NativeFactory
@@ -42,6 +44,7 @@ class Application:
         releases_gil: Tells whether most of a step's time is spent without Python's global lock,
             so that sub-environments of a vector session gain from several threads.
         native: Makes a vectorised implementation of the environment.
+        mode: Whether who connects controls the environment, or only calls its tools.
     """
 
     factory: Factory
@@ -53,6 +56,7 @@ class Application:
     needs_one_thread: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
     releases_gil: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
     native: NativeFactory | None = None
+    mode: Mode = field(default_factory=Mode.of_process)
 
     def pins(self, options: dict[str, Any]) -> bool:
         """Tell whether all calls of an environment made with these options need one thread."""
@@ -66,8 +70,16 @@ class Application:
             Exception: Whatever the factory raises.
         """
         check_options(self.factory, options)
-        environment = self.factory(**options)
+        environment = self._make(options)
         return EnvironmentHost(environment, self.observables(environment))
+
+    def _make(self, options: dict[str, Any]) -> AnyEnvironment:
+        environment = self.factory(**options)
+        if isinstance(environment, MCPEnvironment):
+            environment.mode = self.mode
+            if self.pins(options):
+                environment.tool_timeout_s = None  # which would take another thread
+        return environment
 
     def open_vector(
         self, options: dict[str, Any], vector: VectorOptions, max_threads: int = MAX_THREADS
@@ -82,7 +94,7 @@ class Application:
         check_options(self.factory, options)
         traits = Traits(self.pins(options), self.releases_gil(options), max_threads)
         return make_vector_host(
-            lambda: self.factory(**options), options, vector, traits, self.native, self.name
+            lambda: self._make(options), options, vector, traits, self.native, self.name
         )
 
     def metadata(self) -> dict[str, Any]:

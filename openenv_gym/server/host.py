@@ -11,11 +11,14 @@ import gymnasium
 
 from openenv_gym import errors
 from openenv_gym.models import State
+from openenv_gym.models.mcp import is_tool_action
 from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.generators import generator_state, same_state, set_state
 from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
+from openenv_gym.server.mcp.environment import MCPEnvironment
+from openenv_gym.server.mcp.rpc import ToolRpc
 from openenv_gym.server.operations import find_operation, run_operation
 from openenv_gym.server.typed import (
     Outcome,
@@ -32,7 +35,7 @@ from openenv_gym.spaces.actions import check_hosted_action
 __all__ = ["EnvironmentHost", "Host", "describe_env", "with_numpy_arrays"]
 
 _CHANGING = frozenset(
-    {"reset", "step", "set", "call", "restore_state", "reset_typed", "step_typed"}
+    {"reset", "step", "set", "call", "restore_state", "reset_typed", "step_typed", "mcp"}
 )
 """Operations after which observed values may be others."""
 
@@ -82,6 +85,8 @@ class EnvironmentHost:
         self.time_limit: int | None = vars(environment).get("openenv_time_limit")
         self._typed = isinstance(self.env, TypedEnv)
         self._models: TypedOwn | TypedGymnasium | None = None
+        self._has_tools = isinstance(environment, MCPEnvironment)
+        self._rpc = ToolRpc(environment, self._reset_for_tools)
         self._started = False
         self._steps = 0
         self._episode = 0
@@ -260,12 +265,25 @@ class EnvironmentHost:
         self._has_begun(arguments.get("seed"))
         return outcome
 
-    def _step_typed(self, action: dict[str, Any]) -> Outcome:
-        self._need_reset("step")
+    def _step_typed(self, action: dict[str, Any], timeout_s: float | None = None) -> Outcome:
         if not isinstance(action, dict):
             raise errors.ProtocolError(f"Expected a map, got {action!r:.40}.", field="args")
+        if self._has_tools and is_tool_action(action):
+            self._reset_for_tools()
+        else:
+            self._need_reset("step")
         self._steps += 1
-        return self._side.step(action, self._steps)
+        return self._side.step(action, self._steps, timeout_s)
+
+    # -- tools ----------------------------------------------------------------------------------
+
+    def _mcp(self, message: Any) -> dict[str, Any] | None:
+        return self._rpc.answer(message)
+
+    def _reset_for_tools(self) -> None:
+        """Begin an episode where an agent calls a tool and nobody has begun one."""
+        if not self._started:
+            self._reset_typed({})
 
     # -- random generator ---------------------------------------------------------------------
 
@@ -307,9 +325,13 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "save_state": EnvironmentHost._save_state,
     "restore_state": EnvironmentHost._restore_state,
     "reset_typed": lambda host, arguments: outcome_to_values(host._reset_typed(arguments)),
-    "step_typed": lambda host, action, timeout_s=None: outcome_to_values(host._step_typed(action)),
+    "step_typed": lambda host, action, timeout_s=None: outcome_to_values(
+        host._step_typed(action, timeout_s)
+    ),
     "json_reset": lambda host, arguments: outcome_to_json(host._reset_typed(arguments)),
     "json_step": lambda host, action: outcome_to_json(host._step_typed(action)),
+    "mcp": EnvironmentHost._mcp,
+    "json_mcp": lambda host, message: json.dumps(host._mcp(message)),
     "json_state": lambda host: json.dumps(to_plain(host._state())),
 }
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import email.parser
 import hmac
+import ipaddress
 import json
 import logging
+import os
 import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
@@ -34,6 +36,7 @@ __all__ = [
     "Route",
     "Router",
     "Upgrade",
+    "trusted_hosts",
 ]
 
 MAX_HEAD_BYTES = 16 << 10
@@ -180,6 +183,7 @@ class Router:
         routes: What is served beside the WebSocket.
         token: Credential that every WebSocket and every route that is not open asks for.
         websockets: Paths on which a WebSocket without a subprotocol is taken.
+        hosts: Names under which pages of this server itself may use it.
         max_body_bytes: Largest body.
     """
 
@@ -189,11 +193,13 @@ class Router:
         *,
         token: str | None = None,
         websockets: Iterable[str] = (PATH,),
+        hosts: Iterable[str] = (),
         max_body_bytes: int = Limits.max_frame_bytes,
     ) -> None:
         self._routes = list(routes)
         self._token = token
         self._websockets = frozenset(websockets)
+        self._hosts = frozenset(hosts)
         self._max_body_bytes = max_body_bytes
 
     def answer(self, head: bytes) -> Upgrade | Call | HttpResponse:
@@ -298,13 +304,40 @@ class Router:
         return hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode())
 
     def _refuse_origin(self, request: HttpRequest) -> HttpResponse | None:
-        """Refuse a page of another site, which a browser tells by its origin."""
+        """Refuse a page of another site, which a browser tells by its origin.
+
+        A page can have its own name lead to this server's address (DNS rebinding), and is of the
+        same site then. It does not know the token, and cannot do so with an address.
+        """
         origin = request.headers.get("origin")
-        if origin is None or urllib.parse.urlsplit(origin).netloc == request.headers.get("host"):
+        if origin is None:
+            return None
+        site = urllib.parse.urlsplit(origin)
+        if site.netloc == request.headers.get("host") and (
+            self._token is not None or _is_local(site.hostname) or site.hostname in self._hosts
+        ):
             return None
         return HttpResponse.of_text(
             HTTPStatus.FORBIDDEN, f"Pages of {origin[:200]!r} may not use this server."
         )
+
+
+def trusted_hosts() -> frozenset[str]:
+    """Return the names that ``OPENENV_ALLOWED_HOSTS`` lists, and that of a Hugging Face Space."""
+    listed = os.environ.get("OPENENV_ALLOWED_HOSTS", "").split(",")
+    names = (name.strip().lower() for name in (*listed, os.environ.get("SPACE_HOST", "")))
+    return frozenset(name for name in names if name)
+
+
+def _is_local(hostname: str | None) -> bool:
+    """Tell whether a host is this machine's name for itself, or an address."""
+    if hostname == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(hostname or "")
+    except ValueError:
+        return False
+    return True
 
 
 def _select(protocol: ServerProtocol, offered: Any) -> Subprotocol | None:

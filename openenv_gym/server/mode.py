@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import os
 from enum import Enum
+from typing import ClassVar
 
 from openenv_gym import errors
 
 
 __all__ = ["Mode"]
 
-_VARIABLE = "OPENENV_MODE"
-
 # Everything that neither changes nor reveals what an agent could not by its tools.
-_OF_AGENTS = frozenset({"mcp", "describe_actions", "ping", "close"})
+_OF_AGENTS = frozenset({"mcp", "json_mcp", "describe_actions", "ping", "close", "cancelled"})
 
 
 class Mode(str, Enum):
-    """What a server is for."""
+    """What a server is for; the environment variable `VARIABLE` names it."""
 
     SIMULATION = "simulation"
     """Whoever connects controls the environment."""
     PRODUCTION = "production"
     """Whoever connects calls its tools."""
+
+    VARIABLE: ClassVar[str]
 
     @classmethod
     def of_process(cls) -> Mode:
@@ -36,13 +37,13 @@ class Mode(str, Enum):
         Raises:
             InvalidOptionError: It names none.
         """
-        name = os.environ.get(_VARIABLE, "").strip().lower() or cls.SIMULATION.value
+        name = os.environ.get(cls.VARIABLE, "").strip().lower() or cls.SIMULATION.value
         try:
             return cls(name)
         except ValueError:
             raise errors.InvalidOptionError(
-                f"{_VARIABLE}={name!r}: expected {' or '.join(mode.value for mode in cls)}.",
-                field=_VARIABLE,
+                f"{cls.VARIABLE}={name!r}: expected {' or '.join(mode.value for mode in cls)}.",
+                field=cls.VARIABLE,
             ) from None
 
     def check(self, operation: str) -> None:
@@ -62,3 +63,6 @@ class Mode(str, Enum):
                 hint="Tools are called at /mcp.",
                 data={"mode": self.value},
             )
+
+
+Mode.VARIABLE = "OPENENV_MODE"

@@ -19,12 +19,14 @@ from typing import Any, ClassVar
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
-from openenv_gym.protocol.limits import Limits
+from openenv_gym.protocol.limits import PATH, Limits
 from openenv_gym.protocol.messages import Goaway
 from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.dialects import Dialect
-from openenv_gym.server.http import HttpRequest, HttpResponse, Route, Router
+from openenv_gym.server.http import HttpRequest, HttpResponse, Route, Router, trusted_hosts
+from openenv_gym.server.mcp.dialect import McpDialect
+from openenv_gym.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from openenv_gym.server.openenv.dialect import JsonDialect
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
@@ -55,6 +57,7 @@ class Server:
         debug: Send tracebacks to clients.
 
     Attributes:
+        mcp: What answers at ``/mcp``.
         left: How many connections have closed since it began.
     """
 
@@ -77,15 +80,20 @@ class Server:
         self.limits = limits or Limits()
         self.left = 0
         self.pool = Pool(max_threads=max_threads, housekeeping=self._keep_house)
-        self.router = Router(
-            self._routes(), token=token, max_body_bytes=self.limits.max_frame_bytes
-        )
         self.sessions = self._make_sessions(
             capacity=capacity,
             max_waiting=max_waiting,
             debug=debug,
             pinned_threads=pinned_threads,
             max_envs=max_envs,
+        )
+        self.mcp = McpEndpoint(self.sessions)
+        self.router = Router(
+            self._routes(),
+            token=token,
+            websockets=(PATH, MCP_PATH),
+            hosts=trusted_hosts(),
+            max_body_bytes=self.limits.max_frame_bytes,
         )
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
@@ -342,6 +350,7 @@ class Server:
             Route("GET", "/health", self._health, open=True, quick=True),
             Route("GET", "/metadata", self._metadata, quick=True),
             Route("GET", "/schema", lambda request: HttpResponse.of_json(self._schemas)),
+            *self.mcp.routes(),
         ]
 
     def _health(self, request: HttpRequest) -> HttpResponse:
@@ -354,7 +363,7 @@ class Server:
 
     def make_dialect(self, connection: Connection, request: HttpRequest) -> Dialect:
         """Return what is spoken on a WebSocket whose client offered no subprotocol."""
-        return JsonDialect(connection)
+        return (McpDialect if request.path == MCP_PATH else JsonDialect)(connection)
 
     @functools.cached_property
     def _schemas(self) -> dict[str, Any]:

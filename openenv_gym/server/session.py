@@ -16,6 +16,7 @@ from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
 from openenv_gym.protocol.server_session import ServerSession, lost_session
 from openenv_gym.server.host import Host
+from openenv_gym.server.mode import Mode
 from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.replies import PACKETS, ReplyCoder
 
@@ -64,6 +65,7 @@ class Session:
         max_reply_bytes: Largest message that the client takes.
         ended: Called once, when the environment is closed.
         coder: Writes replies.
+        mode: What whoever is connected may do.
         debug: Send tracebacks along.
         pinned: The only thread that touches the environment, where it asks for one.
     """
@@ -76,6 +78,7 @@ class Session:
         ended: Callable[[Session], None],
         max_reply_bytes: int,
         coder: ReplyCoder = PACKETS,
+        mode: Mode = Mode.SIMULATION,
         debug: bool = False,
         pinned: PinnedThread | None = None,
     ) -> None:
@@ -86,6 +89,7 @@ class Session:
         self._ended = ended
         self._max_reply_bytes = max_reply_bytes
         self._coder = coder
+        self._mode = mode
         self._debug = debug
         self._pinned = pinned
         self._lock = threading.Lock()
@@ -281,6 +285,7 @@ class Session:
                 _check_deadline(options, begin_ns - arrived_ns)
             if request.op == "refuse" and isinstance(request.args[0], errors.OpenEnvGymError):
                 raise request.args[0]  # in its turn; no peer can send an exception
+            self._mode.check(request.op)
             if request.op == "cancelled":
                 raise errors.CancelledError("The request was cancelled before it ran.")
             if request.op == "close":

@@ -249,6 +249,7 @@ class Sessions:
                 ended=self._forget,
                 max_reply_bytes=opening["max_frame_bytes"],
                 coder=connection.coder,
+                mode=self._app.mode,
                 debug=self._debug,
                 pinned=pinned,
             )

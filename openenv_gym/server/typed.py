@@ -88,12 +88,15 @@ class TypedOwn:
             environment.episode_id = arguments["episode_id"]
         return self._outcome(observation)
 
-    def step(self, action: Mapping[str, Any], steps: int) -> Outcome:
+    def step(
+        self, action: Mapping[str, Any], steps: int, timeout_s: float | None = None
+    ) -> Outcome:
         """Take a step.
 
         Args:
             action: The action, by field.
             steps: How many there have been in this episode, with this one.
+            timeout_s: How long it may take, where the environment has such a limit.
 
         Raises:
             InvalidActionError: The environment's model refuses the action.
@@ -102,7 +105,10 @@ class TypedOwn:
             read = self._environment.read_action(action)
         except ValidationError as error:
             raise refused(error) from error
-        return self._outcome(self._environment.step(read))
+        step = self._environment.step
+        if timeout_s is None or "timeout_s" not in inspect.signature(step).parameters:
+            return self._outcome(step(read))
+        return self._outcome(step(read, timeout_s=timeout_s))  # type: ignore[call-arg]
 
     def _outcome(self, observation: Any) -> Outcome:
         if not isinstance(observation, Observation):
@@ -143,7 +149,9 @@ class TypedGymnasium:
         observation, info = self._env.reset(**_taken(self._env.reset, known))
         return Outcome(self._observations.to_model(observation), None, False, False, info)
 
-    def step(self, action: Mapping[str, Any], steps: int) -> Outcome:
+    def step(
+        self, action: Mapping[str, Any], steps: int, timeout_s: float | None = None
+    ) -> Outcome:
         """See `TypedOwn.step`."""
         try:
             read = self._actions.to_sample(self.action_model.model_validate(action))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from openenv_gym import errors
@@ -16,6 +16,7 @@ from openenv_gym.models.mcp import (
     ListToolsObservation,
     ToolError,
     ToolErrorType,
+    is_tool_action,
 )
 from openenv_gym.models.tool_results import settled
 from openenv_gym.server.environment import Environment
@@ -132,6 +133,17 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT]):
             return added
 
         return add if function is None else add(function)
+
+    def read_action(self, data: Mapping[str, Any]) -> Action:
+        """Return the action that a typed client sent: a call, a list of tools, or its own model's.
+
+        Raises:
+            pydantic.ValidationError: The model refuses it.
+        """
+        if is_tool_action(data):
+            listing = data.get("type") == "list_tools"
+            return (ListToolsAction if listing else CallToolAction).model_validate(data)
+        return self.action_model.model_validate(data)
 
     # -- tools ------------------------------------------------------------------------------
 

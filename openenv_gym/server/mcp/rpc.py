@@ -8,7 +8,7 @@ whoever holds those, not here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from openenv_gym import errors
@@ -42,13 +42,15 @@ class ToolRpc:
 
     Args:
         environment: The environment; one of another kind has no tools.
+        before_call: Called ahead of each call of a tool.
 
     Attributes:
         version: Revision of MCP that was agreed on; None for a client of OpenEnv.
     """
 
-    def __init__(self, environment: Any) -> None:
+    def __init__(self, environment: Any, before_call: Callable[[], None] | None = None) -> None:
         self._environment = environment if isinstance(environment, MCPEnvironment) else None
+        self._before_call = before_call
         self.version: str | None = None
 
     def answer(self, message: Any) -> dict[str, Any] | None:
@@ -132,6 +134,8 @@ class ToolRpc:
             )
         if self._environment is None:
             raise self._failed(f"Unknown tool: {name!r:.140}; there are none.")
+        if self._before_call is not None:
+            self._before_call()
         called = self._environment.call_tool(CallToolAction(tool_name=name, arguments=arguments))
         failure = called.error
         if failure is not None and self.version is None:
