@@ -237,9 +237,9 @@ class AsyncConnection:
                 await self.request("close", [], timeout_s=timeout_s)
         session.close()
         self._fail(errors.SessionClosedError("The environment was closed during a request."))
+        socket, self._socket = self._socket, None
         driver.cancel()
         await asyncio.wait({driver})
-        socket, self._socket = self._socket, None
         if socket is not None:
             await socket.close()
 
@@ -272,6 +272,9 @@ class AsyncConnection:
             self._session.close(error.message)
             self._drop()
             self._fail(error)
+        except asyncio.CancelledError:
+            self._drop()  # the loop ends, and nobody closed this; a session left to its grace
+            raise
 
     async def _use(self, socket: WebSocket) -> None:
         sending = asyncio.create_task(self._send_all(socket))

@@ -67,7 +67,14 @@ class JsonChannel:
 
     async def reset(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Begin an episode; see `Channel`."""
-        return await self._connection.request(RequestType.RESET, _to_json(kwargs, "reset"))
+        data = _to_json(kwargs, "reset")
+        try:
+            return await self._connection.request(RequestType.RESET, data)
+        except errors.InvalidActionError as error:
+            # OpenEnv has one code for what it does not take, which here is no action.
+            raise errors.InvalidOptionError(
+                error.message, field=error.field, data=error.data
+            ) from error
 
     async def step(self, action: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
         """Take a step; see `Channel`."""

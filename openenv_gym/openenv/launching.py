@@ -84,7 +84,7 @@ def launch_image(image: str, provider: str | Provider | None) -> Launch:
     """
 
     def launch() -> RunningServer:
-        from openenv_gym.providers import ServerTarget, get_provider
+        from openenv_gym.providers import DockerProvider, ServerTarget, get_provider
         from openenv_gym.providers.docker.daemon import connect_daemon, translated
         from openenv_gym.providers.docker.images import image_package
 
@@ -98,7 +98,9 @@ def launch_image(image: str, provider: str | Provider | None) -> Launch:
                 f'{image}`, and reached with base_url="http://127.0.0.1:8000".',
                 data={"image": image},
             )
-        return get_provider(provider or "docker").start(ServerTarget(package, image=image))
+        # Whoever names an image means that one, and no other that would be built in its place.
+        chosen = provider if provider not in (None, "docker") else DockerProvider(build="never")
+        return get_provider(chosen).start(ServerTarget(package, image=image))
 
     return launch
 
