@@ -146,6 +146,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Forget the session: this client has not connected yet."""
         self._channel: Channel | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._owner_pid = os.getpid()
         self._opening = asyncio.Lock()
         self._over: str | None = None
         self._server: RunningServer | None = None
@@ -382,11 +383,17 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         async with self._opening:
             if self._channel is None:
                 self._channel = await self._open()
-                self._loop = asyncio.get_running_loop()
+                self._loop, self._owner_pid = asyncio.get_running_loop(), os.getpid()
         return self._channel
 
     def _check_loop(self, op: str) -> None:
-        """Refuse to use the session from another event loop than its own."""
+        """Refuse to use the session from another process or event loop than its own."""
+        if self._channel is not None and self._owner_pid != os.getpid():
+            raise errors.ForkedSessionError(
+                f"Cannot {op}: this client was connected in process {self._owner_pid}, and this is "
+                f"its forked child {os.getpid()}.",
+                hint="Make the client inside the child.",
+            )
         if self._channel is not None and self._loop is not asyncio.get_running_loop():
             why = "which is over" if self._loop_is_over() else "maybe by its blocking client"
             raise errors.ConfigurationError(
@@ -429,10 +436,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         return server
 
     async def _drop_channel(self) -> None:
-        if not self._loop_is_over():
+        orphaned = self._loop_is_over() or self._owner_pid != os.getpid()
+        if not orphaned:
             self._check_loop("close")
         channel, self._channel = self._channel, None
-        if channel is not None and not self._loop_is_over():
+        if channel is not None and not orphaned:
             with contextlib.suppress(errors.OpenEnvGymError):
                 await channel.close()
 
