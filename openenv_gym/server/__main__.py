@@ -17,7 +17,7 @@ from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import load_app
 from openenv_gym.server.memory import give_back_memory
-from openenv_gym.server.mode import Mode
+from openenv_gym.server.mode import MODE_VARIABLE, Mode
 from openenv_gym.server.process import close_to_others, log_to_stderr, raise_descriptor_limit
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
         "--mode",
         choices=[mode.value for mode in Mode],
         help="production: whoever connects calls tools at /mcp, and can neither reset nor step; "
-        f"by default what {Mode.VARIABLE} says",
+        f"by default what {MODE_VARIABLE} says",
     )
     parser.add_argument("--token-file", type=Path, help="file with the token that clients show")
     parser.add_argument("--debug", action="store_true", help="send tracebacks to clients")
@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--isolate-sessions has a process for each session: leave --workers away")
     log_to_stderr(debug=options.debug)
     if options.mode is not None:
-        os.environ[Mode.VARIABLE] = options.mode  # for workers, too
+        os.environ[MODE_VARIABLE] = options.mode  # for workers, too
     try:
         return _serve(options)
     except (errors.OpenEnvGymError, OSError) as error:

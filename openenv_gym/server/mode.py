@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import os
 from enum import Enum
-from typing import ClassVar
 
 from openenv_gym import errors
 
 
-__all__ = ["Mode"]
+__all__ = ["MODE_VARIABLE", "Mode"]
+
+MODE_VARIABLE = "OPENENV_MODE"
+"""The environment variable that names the mode of a process."""
 
 # Everything that neither changes nor reveals what an agent could not by its tools.
 _OF_AGENTS = frozenset({"mcp", "json_mcp", "describe_actions", "ping", "close", "cancelled"})
 
 
 class Mode(str, Enum):
-    """What a server is for; the environment variable `VARIABLE` names it."""
+    """What a server is for; `MODE_VARIABLE` names it."""
 
     SIMULATION = "simulation"
     """Whoever connects controls the environment."""
     PRODUCTION = "production"
     """Whoever connects calls its tools."""
-
-    VARIABLE: ClassVar[str]
 
     @classmethod
     def of_process(cls) -> Mode:
@@ -37,13 +37,13 @@ class Mode(str, Enum):
         Raises:
             InvalidOptionError: It names none.
         """
-        name = os.environ.get(cls.VARIABLE, "").strip().lower() or cls.SIMULATION.value
+        name = os.environ.get(MODE_VARIABLE, "").strip().lower() or cls.SIMULATION.value
         try:
             return cls(name)
         except ValueError:
             raise errors.InvalidOptionError(
-                f"{cls.VARIABLE}={name!r}: expected {' or '.join(mode.value for mode in cls)}.",
-                field=cls.VARIABLE,
+                f"{MODE_VARIABLE}={name!r}: expected {' or '.join(mode.value for mode in cls)}.",
+                field=MODE_VARIABLE,
             ) from None
 
     def check(self, operation: str) -> None:
@@ -63,6 +63,3 @@ class Mode(str, Enum):
                 hint="Tools are called at /mcp.",
                 data={"mode": self.value},
             )
-
-
-Mode.VARIABLE = "OPENENV_MODE"

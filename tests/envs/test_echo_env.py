@@ -13,6 +13,7 @@ from echo_env.models import MAX_MESSAGE_LENGTH, EchoAction
 from echo_env.server.app import app
 from echo_env.server.echo_environment import GREETING, EchoEnvironment
 from openenv_gym.errors import InvalidOptionError
+from openenv_gym.models import CallToolAction, CallToolObservation, ListToolsAction
 from openenv_gym.models.manifest import load_manifest
 from openenv_gym.server.adapter import TypedEnv
 
@@ -107,6 +108,28 @@ def test_save_and_restore():
     assert environment.render() == "a"
     assert environment.state == state
     assert environment.step(EchoAction(message="b")).truncated
+
+
+def test_tools_echo():
+    environment = EchoEnvironment(episode_length=3, render_mode="ansi")
+    assert environment.reset().echoed_message == "Echo environment ready!"
+    names = [each.name for each in environment.step(ListToolsAction()).tools]
+    assert names == ["echo_message", "echo_with_length"]
+    first = environment.step(
+        CallToolAction(tool_name="echo_message", arguments={"message": "Hello, World!"})
+    )
+    assert isinstance(first, CallToolObservation)
+    assert (first.result, first.error, first.reward) == ("Hello, World!", None, None)
+    assert environment.render() == "Hello, World!"
+    second = environment.step(
+        CallToolAction(tool_name="echo_with_length", arguments={"message": "ä👋"})
+    )
+    assert second.result == {"message": "ä👋", "length": 2}
+    assert not second.truncated
+    wrong = environment.step(CallToolAction(tool_name="echo_message", arguments={"text": "a"}))
+    assert wrong.error.error_type.value == "invalid_args"
+    assert (wrong.done, wrong.truncated) == (True, True)
+    environment.close()
 
 
 @pytest.mark.parametrize(

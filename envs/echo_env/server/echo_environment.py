@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from echo_env.models import EchoAction, EchoObservation
 from openenv_gym.errors import InvalidOptionError
-from openenv_gym.models import State
-from openenv_gym.server import Environment
+from openenv_gym.models import CallToolAction, CallToolObservation, State
+from openenv_gym.server import MCPEnvironment, tool
 
 
 __all__ = ["GREETING", "EchoEnvironment"]
@@ -16,11 +16,11 @@ GREETING = "Echo environment ready!"
 """What the first observation of an episode says."""
 
 
-class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
+class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
     """Sends back every message; longer messages earn more.
 
     The reward is 0.1 for each character, at most 1.0. Nothing is random, and no message ends the
-    episode.
+    episode. The tools do the same for agents that call tools, without a reward.
 
     Args:
         episode_length: Truncate an episode after this many steps; None for never. (Gymnasium's
@@ -60,10 +60,11 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
         self._message = GREETING
         return EchoObservation(echoed_message=GREETING, message_length=len(GREETING))
 
-    def step(self, action: EchoAction) -> EchoObservation:
+    def act(self, action: EchoAction) -> EchoObservation:
         """Echo the message of `action`."""
         self._message = action.message
-        truncated = self.count_step() == self._episode_length
+        self.count_step()
+        truncated = self._is_over
         return EchoObservation(
             echoed_message=action.message,
             message_length=len(action.message),
@@ -71,6 +72,35 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
             done=truncated,
             truncated=truncated,
         )
+
+    @tool
+    def echo_message(self, message: str) -> str:
+        """Echo a message back.
+
+        Args:
+            message: The message.
+        """
+        self._message = message
+        return message
+
+    @tool
+    def echo_with_length(self, message: str) -> dict[str, Any]:
+        """Echo a message back, and say how many characters it has.
+
+        Args:
+            message: The message.
+        """
+        self._message = message
+        return {"message": message, "length": len(message)}
+
+    def judge(self, action: CallToolAction, observation: CallToolObservation) -> None:
+        """Truncate the episode after a call as after any other step."""
+        if self._is_over:
+            observation.done = observation.truncated = True
+
+    @property
+    def _is_over(self) -> bool:
+        return self._step_count == self._episode_length
 
     def render(self) -> str | None:
         """Return the last echo, in render mode ``"ansi"``."""

@@ -2,12 +2,12 @@
 
 Both dialects name `tools/list` and `tools/call`. A client of MCP begins with `initialize`, and
 gets MCP's results from then on; one that does not is taken for OpenEnv's, whose results are the
-dictionaries that FastMCP's client makes. Methods about sessions (`openenv/session/...`) belong to
-whoever holds those, not here.
+dictionaries that FastMCP's client makes.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,6 +52,7 @@ class ToolRpc:
         self._environment = environment if isinstance(environment, MCPEnvironment) else None
         self._before_call = before_call
         self.version: str | None = None
+        self._session_id = str(uuid.uuid4())
 
     def answer(self, message: Any) -> dict[str, Any] | None:
         """Answer a message; never raises.
@@ -82,6 +83,13 @@ class ToolRpc:
                 return self._initialize(request.params)
             case "ping":
                 return {}
+            case "openenv/session/create" if self.version is None:
+                # The client has one already: it speaks on a connection of its own.
+                return {"session_id": self._session_id}
+            case "openenv/session/close" if self.version is None:
+                raise rpc_error(
+                    RpcCode.INVALID_REQUEST, "The session of a connection ends with the connection."
+                )
         raise rpc_error(
             RpcCode.METHOD_NOT_FOUND,
             f"Method not found: {request.method:.80}",
