@@ -81,6 +81,20 @@ with EchoEnv(base_url="https://openenv-echo-env.hf.space").sync() as client:
 """
 
 
+SNIPPETS = [
+    pytest.param(
+        ASYNCHRONOUS, ["Echo environment ready!", "Hello, World!", "None"], id="asynchronous"
+    ),
+    pytest.param(BLOCKING, ["Hello, World!"], id="blocking"),
+    pytest.param(
+        ASYNCHRONOUS_2,
+        ["Echo environment ready!", "Hello, OpenEnv!", "Reward: None"],
+        id="asynchronous-2",
+    ),
+    pytest.param(BLOCKING_2, ["Hello, sync!"], id="blocking-2"),
+]
+
+
 @pytest.fixture(params=["our server", "a server of OpenEnv"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "our server":
@@ -96,16 +110,7 @@ def run(snippet: str, url: str) -> None:
     exec(compile(snippet.replace(URL, url), "snippet", "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize(
-    ("snippet", "printed"),
-    [
-        (ASYNCHRONOUS, ["Echo environment ready!", "Hello, World!", "None"]),
-        (BLOCKING, ["Hello, World!"]),
-        (ASYNCHRONOUS_2, ["Echo environment ready!", "Hello, OpenEnv!", "Reward: None"]),
-        (BLOCKING_2, ["Hello, sync!"]),
-    ],
-    ids=["asynchronous", "blocking", "asynchronous-2", "blocking-2"],
-)
+@pytest.mark.parametrize(("snippet", "printed"), SNIPPETS)
 def test_a_snippet(
     snippet: str, printed: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
