@@ -42,13 +42,7 @@ class ToolsChannel(Lockstep):
     async def step(self, action: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
         """List the tools, or call one; see `Channel`."""
         if action.get("type") == "list_tools":
-            found = await self._result("tools/list", {}, timeout_s)
-            tools = found.get("tools")
-            if not isinstance(tools, list):
-                raise errors.ProtocolError(
-                    f"Expected a list of tools, got {tools!r:.80}.", field="tools"
-                )
-            return {"observation": {"tools": [_tool(each) for each in tools]}}
+            return {"observation": await self._result("tools/list", {}, timeout_s)}
         name = action.get("tool_name")
         if not isinstance(name, str):
             _refuse("take other steps than calls of tools")
@@ -84,17 +78,6 @@ def _refuse(what: str) -> NoReturn:
         field="mode",
         hint='Use list_tools() and call_tool(), or mode="simulation".',
     )
-
-
-def _tool(described: Any) -> dict[str, Any]:
-    """Return a tool as OpenEnv's observations have it."""
-    if not isinstance(described, dict):
-        raise errors.ProtocolError(f"Expected a tool, got {described!r:.80}.", field="tools")
-    return {
-        "name": described.get("name"),
-        "description": described.get("description") or "",
-        "input_schema": described.get("inputSchema"),
-    }
 
 
 def _read(reply: str | bytes) -> dict[str, Any]:
