@@ -7,6 +7,7 @@
     │   ├── InvalidOptionError                  a keyword of `make` or of the server
     │   ├── UnknownEnvironmentError             no such environment here
     │   ├── ManifestError                       an `openenv.yaml` that does not hold
+    │   ├── NotAwaitedError (AttributeError)    a call that was to be awaited first
     │   └── SpaceError                          a model or space that cannot be mapped or carried
     ├── EncodeError (TypeError)                 a value that cannot be sent
     ├── InvalidActionError (ValueError)         an action that the environment does not take
@@ -78,6 +79,7 @@ __all__ = [
     "IsolationError",
     "ManifestError",
     "NotAnOpenEnvServerError",
+    "NotAwaitedError",
     "OpenEnvGymError",
     "OutOfDiskError",
     "ProtocolError",
@@ -166,6 +168,12 @@ class ManifestError(ConfigurationError):
     """An ``openenv.yaml`` is missing or does not hold."""
 
     code = "invalid_manifest"
+
+
+class NotAwaitedError(ConfigurationError, AttributeError):
+    """What a call returns is used before the call was awaited."""
+
+    code = "not_awaited"
 
 
 class SpaceError(ConfigurationError):

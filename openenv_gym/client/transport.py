@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import socket
 import ssl
 import time
@@ -17,13 +16,13 @@ from http import HTTPStatus
 from typing import Any
 
 from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidHandshake
 from websockets.http11 import Response
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from openenv_gym import errors
 from openenv_gym.client.address import Address, Loss, not_lost
+from openenv_gym.client.refusals import explain_refusal
 from openenv_gym.client.sockets import IN, OUT, enlarge, poll_socket
 from openenv_gym.protocol.codec import decode_packet, encode_packet
 from openenv_gym.protocol.frames import (
@@ -48,7 +47,6 @@ Frame = list[Any]  # of bytes and memoryviews, ready for sendmsg
 _MAX_HEAD_BYTES = 64 << 10
 _LOOK_S = 0.001  # a reply that takes longer is not worth a processor
 _ASK_S = 1.0  # so often somebody who sleeps asks whether there is still something to wait for
-_SUBPROTOCOLS = re.compile(r"openenv-gym\.v\d+")
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -349,7 +347,7 @@ class Transport:
                 f"The server at {self._address} broke the connection off: {error}."
             ) from error
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS or protocol.handshake_exc:
-            raise self._refusal(response, protocol.handshake_exc)
+            raise explain_refusal(self._address, response, protocol.handshake_exc)
         if protocol.subprotocol != SUBPROTOCOL:
             raise errors.NotAnOpenEnvServerError(
                 f"The WebSocket server at {self._address} does not speak {SUBPROTOCOL}."
@@ -394,25 +392,4 @@ class Transport:
         return errors.NotAnOpenEnvServerError(
             f"The server at {self._address} does not speak HTTP: it answered {received[:40]!r}.",
             hint="Is this the address of an openenv-gym server?",
-        )
-
-    def _refusal(self, response: Response, reason: BaseException | None) -> errors.OpenEnvGymError:
-        where = f"The server at {self._address}"
-        body = bytes(response.body or b"")[:300].decode(errors="replace").strip()
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            return errors.UnauthorizedError(
-                f"{where} wants a token, or another one.",
-                hint="Set OPENENV_TOKEN.",
-            )
-        spoken = response.headers.get("Sec-WebSocket-Protocol", "")
-        named = _SUBPROTOCOLS.findall(f"{spoken} {body}")
-        if named and SUBPROTOCOL not in named:
-            return errors.VersionMismatchError(
-                f"{where} speaks {named[0]}, this client {SUBPROTOCOL}.",
-                hint="Install matching versions of openenv-gym on both sides.",
-            )
-        if isinstance(reason, InvalidHandshake) and response.status_code == 101:
-            return errors.NotAnOpenEnvServerError(f"{where} failed the handshake: {reason}.")
-        return errors.NotAnOpenEnvServerError(
-            f"{where} refused the WebSocket with status {response.status_code}: {body or reason}"
         )

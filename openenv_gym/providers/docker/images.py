@@ -50,6 +50,7 @@ __all__ = [
     "ensure_image",
     "find_image",
     "image_name",
+    "image_package",
 ]
 
 VERSION_LABEL = "openenv.version"
@@ -142,6 +143,30 @@ def find_image(client: Any, package: str, *, image: str | None = None) -> ImageS
         if name == package and digest != (_source_digest(package) or digest):
             state = "stale"
     return ImageStatus(reference, state, version, own)
+
+
+def image_package(client: Any, image: str) -> str | None:
+    """Return which environment package an image holds, by its label; None where it does not say.
+
+    Args:
+        client: docker-py's client.
+        image: Its name; without a tag, of this version.
+
+    Raises:
+        ImageNotFoundError: There is no such image here.
+    """
+    tagged = "@" in image or ":" in image.rpartition("/")[2]
+    for reference in (image,) if tagged else (f"{image}:{__version__}", image):
+        facts = inspect(client, reference)
+        if facts is not None:
+            labels = (facts.get("Config") or {}).get("Labels") or {}
+            name, at, _ = labels.get(SOURCE_LABEL, "").partition("@")
+            return name if at else None
+    raise errors.ImageNotFoundError(
+        f"There is no image {image} here.",
+        hint=f"Pull it (docker pull {image}), or build it.",
+        data={"image": image},
+    )
 
 
 def ensure_image(

@@ -1,0 +1,16 @@
+"""Clients with OpenEnv's API, for our servers and for those of OpenEnv."""
+
+from openenv_gym.openenv.env_client import EnvClient
+from openenv_gym.openenv.generic_client import GenericAction, GenericEnvClient
+from openenv_gym.openenv.mcp_client import MCPToolClient, ToolEnvObservation
+from openenv_gym.openenv.sync_client import SyncEnvClient
+
+
+__all__ = [
+    "EnvClient",
+    "GenericAction",
+    "GenericEnvClient",
+    "MCPToolClient",
+    "SyncEnvClient",
+    "ToolEnvObservation",
+]
