@@ -8,6 +8,12 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from openenv_gym import errors
+from openenv_gym.bridge.describing import (
+    LIST_TOOLS,
+    describe_schema,
+    legal_by_note,
+    read_tools,
+)
 from openenv_gym.bridge.reading import fields_of, read_observation
 from openenv_gym.models import Action, Observation, State
 from openenv_gym.protocol.openenv_json import RequestType
@@ -40,6 +46,7 @@ class BridgeEnvironment(Environment[Action, Observation, State]):
         self._known = fields_of(server.observation_model)
         self._schemas = server.json_schemas()
         self._session = server.open_session()
+        self._seen: dict[str, Any] = {}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -68,7 +75,7 @@ class BridgeEnvironment(Environment[Action, Observation, State]):
             raise errors.InvalidOptionError(
                 error.message, field=error.field, hint=error.hint, data=error.data
             ) from error
-        return read_observation(data, self.observation_model, self._known)
+        return self._read(data)
 
     def step(self, action: Action) -> Observation:
         """Take a step.
@@ -85,8 +92,26 @@ class BridgeEnvironment(Environment[Action, Observation, State]):
             sent = action.model_dump(mode="json", by_alias=True, exclude=left_out)
         except PydanticSerializationError as error:
             raise errors.EncodeError(f"JSON cannot carry the action: {error}.") from error
-        data = self._session.request(RequestType.STEP, sent)
-        return read_observation(data, self.observation_model, self._known)
+        return self._read(self._session.request(RequestType.STEP, sent))
+
+    def legal_actions(self) -> list[dict[str, Any]] | None:
+        """Return what the last observation lists, by the conventions of OpenEnv."""
+        kind = describe_schema(self._schemas["action"], self.action_model)
+        return legal_by_note(kind, self.action_model, self._seen)
+
+    def describe_actions(self) -> dict[str, Any]:
+        """Return what the server's schema and its list of tools say."""
+        kind = describe_schema(self._schemas["action"], self.action_model)
+        try:
+            tools = read_tools(self._session.request(RequestType.MCP, dict(LIST_TOOLS)))
+        except (errors.EnvironmentFailedError, errors.InvalidActionError, errors.ProtocolError):
+            tools = []  # it knows nothing of tools
+        return {"actions": [kind], "tools": tools}
+
+    def _read(self, data: dict[str, Any]) -> Observation:
+        observation = read_observation(data, self.observation_model, self._known)
+        self._seen = data
+        return observation
 
     @property
     def state(self) -> State:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import ssl
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from openenv_gym import errors
@@ -24,6 +26,7 @@ def http_get(
     headers: Mapping[str, str],
     timeout_s: float,
     max_bytes: int,
+    ssl_context: ssl.SSLContext | None = None,
 ) -> tuple[int, bytes]:
     """Return the status of a page and its body.
 
@@ -33,6 +36,7 @@ def http_get(
         headers: Further headers.
         timeout_s: For everything: a server that sends a byte now and then gains nothing.
         max_bytes: Largest body that is taken.
+        ssl_context: For TLS; None trusts what the system trusts.
 
     Raises:
         ServerUnreachableError: Nothing answers, or not in time.
@@ -41,7 +45,7 @@ def http_get(
     end_s = time.monotonic() + timeout_s
     prefix = address.prefix if isinstance(address, TcpAddress) else ""
     host = f"{address.host}:{address.port}" if isinstance(address, TcpAddress) else "localhost"
-    sock = address.dial(timeout_s)
+    sock = _dial(address, timeout_s, ssl_context)
     try:
         connection = http.client.HTTPConnection(host)
         connection.response_class = http.client.HTTPResponse
@@ -78,6 +82,19 @@ def http_get(
             f"The server at {address} answers GET {path} with more than {max_bytes} bytes."
         )
     return response.status, body
+
+
+def _dial(address: Address, timeout_s: float, ssl_context: ssl.SSLContext | None) -> socket.socket:
+    if ssl_context is None or not isinstance(address, TcpAddress) or not address.tls:
+        return address.dial(timeout_s)
+    sock = replace(address, tls=False).dial(timeout_s)
+    try:
+        return ssl_context.wrap_socket(sock, server_hostname=address.host)
+    except OSError as error:
+        sock.close()
+        raise errors.ServerUnreachableError(f"No TLS with the server at {address}: {error}.") from (
+            error
+        )
 
 
 class _Limited(io.RawIOBase):

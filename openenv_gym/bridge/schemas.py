@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from openenv_gym import errors
+from openenv_gym.bridge.describing import read_described
 from openenv_gym.bridge.http import http_get
 from openenv_gym.client import Address
 from openenv_gym.models import Action, Observation
@@ -30,12 +32,14 @@ class Schemas:
         observation: What it returns.
         reset_observation: What ``reset`` returns, where the server says so (OpenEnv 0.10 does).
         state: What ``state`` returns.
+        described: What a server of this library says of its actions (``describe_actions``).
     """
 
     action: Mapping[str, Any]
     observation: Mapping[str, Any]
     reset_observation: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
+    described: Mapping[str, Any] | None = None
 
     def action_model(self) -> type[Action]:
         """Make the model of an action.
@@ -61,7 +65,11 @@ class Schemas:
 
 
 def fetch_schemas(
-    address: Address, *, headers: Mapping[str, str] | None = None, timeout_s: float = 10.0
+    address: Address,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+    ssl_context: ssl.SSLContext | None = None,
 ) -> Schemas:
     """Ask an OpenEnv server for its schemas (``GET /schema``).
 
@@ -69,6 +77,7 @@ def fetch_schemas(
         address: Where it is.
         headers: Further headers of the request, a credential for instance.
         timeout_s: Limit of the whole request.
+        ssl_context: For TLS; None trusts what the system trusts.
 
     Raises:
         ServerUnreachableError: Nothing answers in time.
@@ -76,7 +85,12 @@ def fetch_schemas(
         NotAnOpenEnvServerError: What answers is no OpenEnv server.
     """
     status, body = http_get(
-        address, _PATH, headers=headers or {}, timeout_s=timeout_s, max_bytes=_MAX_BYTES
+        address,
+        _PATH,
+        headers=headers or {},
+        timeout_s=timeout_s,
+        max_bytes=_MAX_BYTES,
+        ssl_context=ssl_context,
     )
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         raise errors.UnauthorizedError(
@@ -97,7 +111,7 @@ def fetch_schemas(
     missing = [name for name in ("action", "observation") if name not in parts]
     if missing:
         raise _no_server(address, f"tells no schema of its {' and '.join(missing)}")
-    return Schemas(**parts)
+    return Schemas(**parts, described=read_described(found.get("actions")))
 
 
 def _no_server(address: Address, what: str) -> errors.NotAnOpenEnvServerError:

@@ -116,6 +116,8 @@ class Application:
     def schemas(self) -> dict[str, Any]:
         """Return what ``GET /schema`` answers, of an environment made with no options.
 
+        Beside the schemas it has ``actions``: what ``describe_actions`` says of kinds and tools.
+
         The schemas are empty where none can be made without options.
         """
         try:
@@ -123,7 +125,7 @@ class Application:
         except errors.InvalidOptionError:
             return {"action": {}, "observation": {}, "state": {}}
         try:
-            return host.schemas()
+            return {**host.schemas(), "actions": host.describe_kinds()}
         finally:
             host.close()
 

@@ -22,7 +22,8 @@ from pydantic_core import SchemaError
 
 from openenv_gym.errors import SpaceError
 from openenv_gym.models import Action
-from openenv_gym.spaces.mapping import ModelMapping, base_fields
+from openenv_gym.spaces.mapper import base_fields
+from openenv_gym.spaces.mapping import ModelMapping
 from openenv_gym.spaces.schema_types import NoTypeError, Place, TooLargeError, TypeReader
 
 

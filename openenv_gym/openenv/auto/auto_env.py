@@ -24,10 +24,10 @@ class AutoEnv:
 
     ::
 
-        with AutoEnv.from_env("echo") as client:                  # installed: starts a server
+        with AutoEnv.from_env("echo") as client:                 # starts a server
             client.reset()
-        with AutoEnv.from_env("openenv/Pong-v5") as client: ...   # an id, with its options
-        with AutoEnv.from_env("user/name") as client: ...         # a Space of the Hub, where it runs
+        with AutoEnv.from_env("openenv/Pong-v5") as client: ...  # an id, with its options
+        with AutoEnv.from_env("user/name") as client: ...        # a Space of the Hub
         with AutoEnv.from_env("echo", base_url="http://localhost:8000") as client: ...
     """
 

@@ -82,7 +82,7 @@ class Space:
     commit: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class SpaceServer:
     """A Space that runs; a `RunningServer` that nobody stops here.
 

@@ -121,7 +121,7 @@ def find_environment(name: str) -> EnvironmentInfo:
 
 
 def package_name(name: str) -> str:
-    """Return the import package that a name stands for by convention: ``echo-env``, ``echo_env``."""
+    """Return the import package that a name stands for: ``echo_env`` for ``echo-env``."""
     return f"{_key(name)}_env"
 
 
