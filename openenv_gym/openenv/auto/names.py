@@ -53,8 +53,9 @@ def resolve(name: str, *, trust_remote_code: bool = False) -> Named:
         UnknownEnvironmentError: It stands for nothing.
         ConfigurationError: The package of a repository cannot be installed.
     """
-    if not (isinstance(name, str) and name.strip()):  # nobody checks types for a caller
-        raise errors.InvalidOptionError(f"{name!r:.80} is no name of an environment.", field="name")
+    name = str(name).strip()
+    if not name:
+        raise errors.InvalidOptionError("An empty name is none of an environment.", field="name")
     entry = _entry_of(name)
     if entry is not None:
         return Named(entry=entry, info=_info_of(entry.package))
