@@ -12,7 +12,7 @@ import pytest
 
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["docs/vector.md"]
+PAGES = ["docs/clients.md", "docs/mcp.md", "docs/vector.md"]
 BLOCKS = [
     pytest.param(block, id=f"{page}-{number}")
     for page in PAGES

@@ -36,13 +36,15 @@ class EchoEnv(MCPToolClient):
 
 
 def _with_greeting(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return a payload in which a greeting is an echo: OpenEnv's servers put it into metadata."""
+    """Return a payload in which a greeting is an echo.
+
+    Servers of OpenEnv put it into the metadata, which those of OpenEnv 0.3 keep to themselves.
+    """
     observation = payload.get("observation")
     if not isinstance(observation, Mapping) or observation.keys() - {"metadata"}:
         return payload
     noted = observation.get("metadata") or payload.get("metadata")
     greeting = noted.get("message") if isinstance(noted, Mapping) else None
-    if not isinstance(greeting, str):
-        return payload
+    greeting = greeting if isinstance(greeting, str) else ""
     fields = {**observation, "echoed_message": greeting, "message_length": len(greeting)}
     return {**payload, "observation": fields}

@@ -10,28 +10,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from typing import Any
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client.address import Address, Loss, not_lost, parse_base_url
+from openenv_gym.client.async_link import AsyncLink
 from openenv_gym.client.link import seconds
+from openenv_gym.client.outgoing import Outgoing, decode
 from openenv_gym.client.web_socket import WebSocket, WebSocketOptions
-from openenv_gym.protocol.client_session import ClientSession, ClientState
-from openenv_gym.protocol.codec import decode_packet, encode_packet
+from openenv_gym.protocol.client_session import ClientSession
 from openenv_gym.protocol.limits import SUBPROTOCOL
-from openenv_gym.protocol.messages import Failure, Request, Result, error_from_wire, error_to_wire
+from openenv_gym.protocol.messages import Failure, Result, error_from_wire, error_to_wire
 
 
 __all__ = ["AsyncConnection"]
 
 _AGENT = f"openenv-gym/{__version__}"
-_RETRY_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _ASK_S = 1.0  # so often somebody who waits asks whether the server still runs
 
 
-class AsyncConnection:
+class AsyncConnection(AsyncLink):
     """One session with a server, usable from one event loop, by any number of tasks.
 
     Args:
@@ -42,26 +41,6 @@ class AsyncConnection:
         why_lost: Asked once a second while nothing comes, and when the server cannot be reached
             any more; what it says ends the session.
     """
-
-    def __init__(
-        self,
-        socket: WebSocket,
-        session: ClientSession,
-        options: WebSocketOptions,
-        *,
-        timeout_s: float = 120.0,
-        why_lost: Loss = not_lost,
-    ) -> None:
-        self._address = socket.address
-        self._options = options
-        self._timeout_s = seconds("timeout_s", timeout_s)
-        self._why_lost = why_lost
-        self._session = session
-        self._socket: WebSocket | None = socket
-        self._awaited: dict[int, _Outgoing] = {}
-        self._outbox: deque[_Outgoing] = deque()
-        self._wake = asyncio.Event()
-        self._driver: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -142,31 +121,6 @@ class AsyncConnection:
         self._driver = asyncio.create_task(self._drive())
         return self
 
-    @property
-    def environment(self) -> dict[str, Any]:
-        """The map ``environment`` of WELCOME."""
-        return self._session.environment
-
-    @property
-    def address(self) -> Address:
-        """Where the server is."""
-        return self._address
-
-    @property
-    def session_name(self) -> str:
-        """Public name of the session."""
-        return self._session.name
-
-    @property
-    def closed(self) -> bool:
-        """The session has ended."""
-        return self._session.state is ClientState.CLOSED
-
-    @property
-    def going_away(self) -> str | None:
-        """Why the server is about to stop; None while it is not."""
-        return self._session.going_away
-
     async def request(
         self,
         op: str,
@@ -197,7 +151,7 @@ class AsyncConnection:
         limit_s = self._timeout_s if timeout_s is None else seconds("timeout_s", timeout_s)
         self._session.check_owner()
         request = self._session.request(op, args, options or {})
-        outgoing = _Outgoing(request, self._largest_bytes())
+        outgoing = Outgoing(request, self._largest_bytes())
         # From here to the end of the block nothing waits, so that ids go out in order.
         self._session.sent(request, outgoing)
         self._outbox.append(outgoing)
@@ -280,7 +234,7 @@ class AsyncConnection:
         sending = asyncio.create_task(self._send_all(socket))
         try:
             while True:
-                reply = self._session.receive(_decode(await socket.receive()))
+                reply = self._session.receive(decode(await socket.receive()))
                 if reply is not None:
                     self._deliver(reply)
         finally:
@@ -312,77 +266,6 @@ class AsyncConnection:
             if not outgoing.reply.done():
                 outgoing.reply.set_result(Failure(id_, wire))
 
-    def _drop(self) -> None:
-        socket, self._socket = self._socket, None
-        self._session.lost()
-        if socket is not None:
-            socket.abort()
-        if not self._awaited:
-            self._wake.clear()
-        else:
-            self._wake.set()
-
-    async def _shake_hands(self, socket: WebSocket, limit_s: float) -> None:
-        """Open the session on a new connection, or take it up again."""
-        session = self._session
-        try:
-            await socket.send(_encode(session.hello()))
-            answer = await asyncio.wait_for(socket.receive(), limit_s)
-        except (asyncio.TimeoutError, TimeoutError) as error:
-            raise errors.DeadlineExceededError(
-                f"The server at {self._address} did not make the environment in {limit_s:g} s."
-            ) from error
-        except errors.ConnectionLostError as error:
-            raise errors.ServerUnreachableError(error.message) from error
-        again = session.welcome(_decode(answer))
-        self._outbox = deque(again)
-        self._wake.set()
-
-    async def _reconnect(self) -> None:
-        """Resume the session, trying for a while.
-
-        Raises:
-            ConnectionLostError: Nobody answers.
-            SessionLostError: The server does not know it any more.
-        """
-        end_s = time.monotonic() + self._options.connect_timeout_s
-        attempt = 0
-        while True:
-            try:
-                await self._connect_again()
-                return
-            except (errors.ServerUnreachableError, errors.DeadlineExceededError) as error:
-                lost = await asyncio.to_thread(self._why_lost)
-                gone = self._session.going_away is not None and isinstance(
-                    error.__cause__, FileNotFoundError | ConnectionRefusedError
-                )
-                wait_s = _RETRY_S[min(attempt, len(_RETRY_S) - 1)]
-                if lost is None and not gone and time.monotonic() + wait_s < end_s:
-                    await asyncio.sleep(wait_s)
-                    attempt += 1
-                    continue
-                if lost is None:
-                    lost = errors.ConnectionLostError(
-                        f"The connection to {self._address} broke and cannot be resumed: {error}",
-                        hint="Make a new client.",
-                    )
-                if self._session.going_away is not None:
-                    lost.message += (
-                        f" Before, the server said that it stops: {self._session.going_away}."
-                    )
-                raise lost from error
-
-    async def _connect_again(self) -> None:
-        socket = await WebSocket.open(
-            self._address, self._options, subprotocols=[SUBPROTOCOL], why_lost=self._why_lost
-        )
-        try:
-            await self._shake_hands(socket, self._options.connect_timeout_s)
-        except BaseException:
-            socket.abort()
-            raise
-        self._socket = socket
-
     # -- waiting ------------------------------------------------------------------------------
 
     async def _wait(self, reply: asyncio.Future[Any], limit_s: float) -> None:
@@ -408,45 +291,3 @@ class AsyncConnection:
 
     def _on_their_way(self) -> int:
         return self._session.in_flight - len(self._outbox)
-
-
-class _Outgoing:
-    """A request on its way: sent once as a rule, and again after a resume.
-
-    Attributes:
-        packet: What is sent.
-        reply: The server's answer.
-
-    Raises:
-        FrameTooLargeError: The server does not take that much.
-    """
-
-    __slots__ = ("_request", "packet", "reply")
-
-    reply: asyncio.Future[Result | Failure]
-
-    def __init__(self, request: Request, max_bytes: int | None) -> None:
-        self._request = request
-        self.reply = asyncio.get_running_loop().create_future()
-        self.packet = _encode(request.to_wire())
-        if max_bytes is not None and len(self.packet) > max_bytes:
-            raise errors.FrameTooLargeError(
-                f"The message has {len(self.packet)} bytes, the server takes {max_bytes}.",
-                hint="Send less, or start the server with a higher --max-frame-bytes.",
-                data={"size_bytes": len(self.packet), "max_bytes": max_bytes},
-            )
-
-    def withdraw(self) -> None:
-        """From now on do nothing: nobody waits for the reply any more."""
-        self.packet = _encode(self._request.without_effect().to_wire())
-
-
-def _encode(message: list[Any]) -> bytes:
-    return b"".join(encode_packet(message))
-
-
-def _decode(message: str | bytes) -> list[Any]:
-    if isinstance(message, str):
-        raise errors.ProtocolError("Expected binary messages, got a text message.")
-    # Arrays are views of the packet, and whoever gets them may write to them.
-    return decode_packet(memoryview(bytearray(message)))

@@ -29,6 +29,7 @@ from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client.address import Address, Loss, TcpAddress, not_lost
 from openenv_gym.client.refusals import explain_refusal
+from openenv_gym.protocol.limits import PATH
 
 
 __all__ = ["WebSocket", "WebSocketOptions"]
@@ -92,6 +93,7 @@ class WebSocket:
         options: WebSocketOptions,
         *,
         subprotocols: Sequence[str] = (),
+        path: str | None = None,
         why_lost: Loss = not_lost,
     ) -> WebSocket:
         """Connect and shake hands.
@@ -100,6 +102,7 @@ class WebSocket:
             address: Where the server is.
             options: Limits, headers and the like.
             subprotocols: What is offered, the best first.
+            path: In place of ``/ws``.
             why_lost: Asked now and then where it takes long; what it returns is raised.
 
         Raises:
@@ -118,7 +121,7 @@ class WebSocket:
             how["ssl"] = options.ssl_context or True
         try:
             connection = await connect(
-                address.uri,
+                address.uri if path is None else address.uri.removesuffix(PATH) + path,
                 additional_headers=options.request_headers(),
                 user_agent_header=_AGENT,
                 subprotocols=[Subprotocol(name) for name in subprotocols] or None,

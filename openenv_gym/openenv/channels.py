@@ -19,6 +19,7 @@ from openenv_gym.client.address import Address, Loss, not_lost
 from openenv_gym.client.async_connection import AsyncConnection
 from openenv_gym.client.json_connection import JsonConnection
 from openenv_gym.client.web_socket import WebSocket, WebSocketOptions
+from openenv_gym.openenv.tools_channel import MCP_PATH, ToolsChannel
 from openenv_gym.protocol.limits import SUBPROTOCOL
 from openenv_gym.protocol.openenv_json import RequestType
 
@@ -173,6 +174,7 @@ async def open_channel(
     options: WebSocketOptions,
     *,
     protocol: Wire = "auto",
+    mode: str = "simulation",
     environment: dict[str, Any] | None = None,
     message_timeout_s: float = 60.0,
     why_lost: Loss = not_lost,
@@ -183,6 +185,7 @@ async def open_channel(
         address: Where the server is.
         options: Headers, token, limits.
         protocol: What to speak.
+        mode: ``"production"`` opens a session of tools alone, at ``/mcp``.
         environment: What the environment is made with; OpenEnv's JSON cannot carry that.
         message_timeout_s: Limit of each request.
         why_lost: Tells why a server that is watched is gone.
@@ -192,6 +195,9 @@ async def open_channel(
         InvalidOptionError: Options of the environment, and the server speaks OpenEnv's JSON.
         OpenEnvGymError: The session cannot be opened.
     """
+    if mode == "production":
+        socket = await WebSocket.open(address, options, path=MCP_PATH, why_lost=why_lost)
+        return ToolsChannel(socket, message_timeout_s=message_timeout_s)
     offered = [] if protocol == "json" else [SUBPROTOCOL]
     socket = await WebSocket.open(address, options, subprotocols=offered, why_lost=why_lost)
     if socket.subprotocol == SUBPROTOCOL:

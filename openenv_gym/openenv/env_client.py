@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import os
 import ssl
-import weakref
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from openenv_gym import errors
-from openenv_gym.client.address import Address, not_lost, parse_base_url
+from openenv_gym.client.address import parse_base_url
 from openenv_gym.client.link import seconds
 from openenv_gym.client.web_socket import WebSocketOptions
 from openenv_gym.models import State, StepResult
 from openenv_gym.openenv.calls import awaitable
-from openenv_gym.openenv.channels import Channel, Wire, check_wire, open_channel
-from openenv_gym.openenv.launching import (
-    Launch,
-    Starting,
-    as_launch,
-    launch_image,
-    launch_package,
-)
+from openenv_gym.openenv.channels import Wire, check_wire
+from openenv_gym.openenv.launching import Starting, as_launch, launch_image, launch_package
 from openenv_gym.openenv.parsing import action_to_payload, parse_model, parse_result
+from openenv_gym.openenv.server_link import LinkOptions, ServerLink
 
 
 if TYPE_CHECKING:
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from openenv_gym.openenv.sync_client import SyncEnvClient
-    from openenv_gym.providers import Provider, RunningServer
+    from openenv_gym.providers import Provider
 
 __all__ = ["EnvClient"]
 
@@ -45,7 +37,6 @@ ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
 StateT = TypeVar("StateT")
 
-_START_S = 60.0  # a server that starts imports its environment first
 _MODES = ("simulation", "production")
 
 
@@ -124,7 +115,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         given = dict(headers or {})
         if token is None and not any(name.lower() == "authorization" for name in given):
             token = os.environ.get("OPENENV_TOKEN")
-        self._options = WebSocketOptions(
+        socket = WebSocketOptions(
             headers=given,
             token=token,
             ssl_context=ssl_context,
@@ -133,24 +124,19 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             ping_timeout_s=_optional("websocket_ping_timeout_s", websocket_ping_timeout_s),
             max_message_bytes=_mebibytes("max_message_size_mb", max_message_size_mb),
         )
-        self._message_timeout_s = seconds("message_timeout_s", message_timeout_s)
         self._mode = _checked_mode(mode)
-        self._protocol = check_wire(protocol)
-        self._environment = dict(options or {})
+        link_options = LinkOptions(
+            socket,
+            protocol=check_wire(protocol),
+            mode=self._mode,
+            environment=dict(options or {}),
+            message_timeout_s=seconds("message_timeout_s", message_timeout_s),
+        )
         self._base_url = None if base_url is None else str(base_url).rstrip("/")
-        self._address: Address | None = None if base_url is None else parse_base_url(base_url)
-        self._launch: Launch | None = None if base_url is not None else as_launch(provider)
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        """Forget the session: this client has not connected yet."""
-        self._channel: Channel | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._owner_pid = os.getpid()
-        self._opening = asyncio.Lock()
-        self._over: str | None = None
-        self._server: RunningServer | None = None
-        self._stop_server: weakref.finalize[Any, Any] | None = None
+        if base_url is not None:
+            self._link = ServerLink(link_options, parse_base_url(base_url))
+        else:
+            self._link = ServerLink(link_options, launch=as_launch(provider))
         self._children: list[EnvClient[ActT, ObsT, StateT]] = []
 
     @property
@@ -191,9 +177,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         Raises:
             OpenEnvGymError: As `step`.
         """
-        if self._channel is not None and self._channel.closed and self._over is None:
-            await self._drop_channel()
-        channel = await self._connected("reset")
+        channel = await self._link.channel("reset", anew=True)
         return self._parse_result(await channel.reset(kwargs))
 
     @awaitable
@@ -215,7 +199,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             ProtocolError: The server sent something else than it should have.
         """
         payload = self._step_payload(action)
-        channel = await self._connected("step")
+        channel = await self._link.channel("step")
         return self._parse_result(await channel.step(payload, timeout_s))
 
     @awaitable
@@ -225,7 +209,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         Raises:
             OpenEnvGymError: As `step`.
         """
-        channel = await self._connected("state")
+        channel = await self._link.channel("state")
         return self._parse_state(await channel.state())
 
     @awaitable
@@ -258,17 +242,13 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             UnauthorizedError: The server wants a token, or another one.
             OpenEnvGymError: The server does not start, or opens no session.
         """
-        if self._channel is not None and (self._channel.closed or self._loop_is_over()):
-            await self._drop_channel()
-        self._over = None
-        await self._connected("connect")
+        await self._link.connect()
         return self
 
     @awaitable
     async def disconnect(self) -> None:
         """End the session; the server, where it is this client's, runs on."""
-        self._over = "It was disconnected."
-        await self._drop_channel()
+        await self._link.disconnect("It was disconnected.")
 
     @awaitable
     async def close(self) -> None:
@@ -276,25 +256,19 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
         Safe to repeat.
         """
-        self._over = "It was closed."
+        children, self._children = self._children, []
         try:
-            children, self._children = self._children, []
             await asyncio.gather(*(child.close() for child in children), return_exceptions=True)
-            await self._drop_channel()
+            await self._link.disconnect("It was closed.")
         finally:
-            stop, self._stop_server = self._stop_server, None
-            if stop is not None:
-                self._server = self._address = None
-                await asyncio.shield(asyncio.to_thread(stop))
+            await self._link.stop_server()
 
     @awaitable
     async def new_session(self) -> Self:
         """Return another client, connected to the same server; `close` ends its session, too."""
-        await self._connected("new_session")
+        await self._link.channel("new_session")
         child = copy.copy(self)
-        server = self._server
-        child._begin_anew()
-        child._launch, child._server = None, server
+        child._link, child._children = self._link.sibling(), []
         await child.connect()
         self._children.append(child)
         return child
@@ -329,7 +303,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self.sync().close()
 
     def __repr__(self) -> str:
-        where = self._base_url or self._address or "a server to be started"
+        where = self._base_url or self._link.address or "a server to be started"
         return f"<{type(self).__name__} of {where}>"
 
     # -- servers ------------------------------------------------------------------------------
@@ -378,96 +352,6 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """
         launch = launch_package(name, provider, use_docker)
         return Starting(lambda: cls(provider=launch, **kwargs), f"{cls.__name__}.from_env")
-
-    # -- connecting ---------------------------------------------------------------------------
-
-    async def _connected(self, op: str) -> Channel:
-        """Return the session, which the first call opens.
-
-        Raises:
-            SessionClosedError: The client was closed or disconnected.
-            ConfigurationError: It was connected in another event loop.
-        """
-        if self._over is not None:
-            raise errors.SessionClosedError(
-                f"Cannot {op}: this client has no session. {self._over}",
-                hint="Call connect() first, or make a new client.",
-            )
-        self._check_loop(op)
-        if self._channel is not None:
-            return self._channel
-        async with self._opening:
-            if self._channel is None:
-                self._channel = await self._open()
-                self._loop, self._owner_pid = asyncio.get_running_loop(), os.getpid()
-        return self._channel
-
-    def _check_loop(self, op: str) -> None:
-        """Refuse to use the session from another process or event loop than its own."""
-        if self._channel is not None and self._owner_pid != os.getpid():
-            raise errors.ForkedSessionError(
-                f"Cannot {op}: this client was connected in process {self._owner_pid}, and this is "
-                f"its forked child {os.getpid()}.",
-                hint="Make the client inside the child.",
-            )
-        if self._channel is not None and self._loop is not asyncio.get_running_loop():
-            why = "which is over" if self._loop_is_over() else "maybe by its blocking client"
-            raise errors.ConfigurationError(
-                f"Cannot {op}: this client was connected in another event loop, {why}.",
-                hint="Make a client for each loop; use either the client or its sync(), not both.",
-            )
-
-    async def _open(self) -> Channel:
-        options, server = self._options, self._server
-        if self._address is None:
-            server = await self._start()
-        if server is not None:
-            options = replace(
-                options,
-                token=server.token or options.token,
-                connect_timeout_s=max(options.connect_timeout_s, _START_S),
-            )
-        assert self._address is not None
-        return await open_channel(
-            self._address,
-            options,
-            protocol=self._protocol,
-            environment=self._environment,
-            message_timeout_s=self._message_timeout_s,
-            why_lost=not_lost if server is None else server.why_lost,
-        )
-
-    async def _start(self) -> RunningServer:
-        """Start the server in a thread; where this is cancelled, it is stopped when it comes."""
-        assert self._launch is not None
-        starting = asyncio.ensure_future(asyncio.to_thread(self._launch))
-        try:
-            server = await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            starting.add_done_callback(_stop_result)
-            raise
-        self._server, self._address = server, server.address
-        # Also where nobody closes the client: when it goes, and at the end of the program.
-        self._stop_server = weakref.finalize(self, server.stop)
-        return server
-
-    async def _drop_channel(self) -> None:
-        orphaned = self._loop_is_over() or self._owner_pid != os.getpid()
-        if not orphaned:
-            self._check_loop("close")
-        channel, self._channel = self._channel, None
-        if channel is not None and not orphaned:
-            with contextlib.suppress(errors.OpenEnvGymError):
-                await channel.close()
-
-    def _loop_is_over(self) -> bool:
-        return self._loop is not None and self._loop.is_closed()
-
-
-def _stop_result(starting: asyncio.Future[RunningServer]) -> None:
-    with contextlib.suppress(Exception, asyncio.CancelledError):
-        server = starting.result()
-        asyncio.get_running_loop().run_in_executor(None, server.stop)
 
 
 def _optional(name: str, value: float | None) -> float | None:

@@ -21,7 +21,7 @@ from openenv_gym.models import (
 )
 from openenv_gym.openenv.calls import awaitable
 from openenv_gym.openenv.env_client import EnvClient
-from openenv_gym.openenv.parsing import parse_result
+from openenv_gym.openenv.parsing import parse_result, read_tools
 
 
 __all__ = ["MCPToolClient", "ToolEnvObservation"]
@@ -59,6 +59,8 @@ class MCPToolClient(EnvClient[Any, Any, State]):
             names = fields.keys() - {"metadata", "done", "reward"}
             if names == {"tools"}:
                 model = ListToolsObservation
+                tools = read_tools(fields["tools"])
+                payload = {**payload, "observation": {**fields, "tools": tools}}
             elif "tool_name" in names and names <= {"tool_name", "result", "error"}:
                 model = CallToolObservation
         return parse_result(payload, model)

@@ -12,7 +12,7 @@ from openenv_gym.models import StepResult
 from openenv_gym.protocol.openenv_json import was_truncated
 
 
-__all__ = ["action_to_payload", "parse_model", "parse_result", "split_payload"]
+__all__ = ["action_to_payload", "parse_model", "parse_result", "read_tools", "split_payload"]
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -110,6 +110,24 @@ def parse_model(fields: Any, model: type[ModelT], what: str) -> ModelT:
             field=field or what,
             hint="Does the client belong to this server, in this version?",
         ) from error
+
+
+def read_tools(tools: Any) -> list[dict[str, Any]]:
+    """Return tools with the fields of `ToolInfo`: OpenEnv's releases and MCP name them variously.
+
+    Raises:
+        ProtocolError: It is no list of tools.
+    """
+    if not isinstance(tools, list) or not all(isinstance(each, Mapping) for each in tools):
+        raise errors.ProtocolError(f"Expected a list of tools, got {tools!r:.80}.", field="tools")
+    return [
+        {
+            "name": each.get("name"),
+            "description": each.get("description") or "",
+            "input_schema": each.get("input_schema") or each.get("inputSchema") or {},
+        }
+        for each in tools
+    ]
 
 
 def _typed(payload: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:

@@ -90,7 +90,7 @@ class EnvironmentHost:
         self._typed = isinstance(self.env, TypedEnv)
         self._models: TypedOwn | TypedGymnasium | None = None
         self._has_tools = isinstance(environment, MCPEnvironment)
-        self._rpc = ToolRpc(environment, self._reset_for_tools)
+        self._rpc = ToolRpc(environment)
         self._started = False
         self._steps = 0
         self._mask: Any = None  # of the last info, where there is one
@@ -296,7 +296,7 @@ class EnvironmentHost:
     # -- tools ----------------------------------------------------------------------------------
 
     def _mcp(self, message: Any) -> dict[str, Any] | None:
-        return self._rpc.answer(message)
+        return self._rpc.answer(message, before_call=self._reset_for_tools)
 
     def _reset_for_tools(self) -> None:
         """Begin an episode where an agent calls a tool and nobody has begun one."""

@@ -58,7 +58,8 @@ class Mode(str, Enum):
         """
         if self is Mode.PRODUCTION and operation not in _OF_AGENTS:
             raise errors.ForbiddenOperationError(
-                f"This server is in production mode, which has no {operation}.",
+                "This server is in production mode, which has no "
+                f"{operation.removeprefix('json_')}.",
                 field="op",
                 hint="Tools are called at /mcp.",
                 data={"mode": self.value},

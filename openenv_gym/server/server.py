@@ -25,6 +25,7 @@ from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.dialects import Dialect
 from openenv_gym.server.http import HttpRequest, HttpResponse, Route, Router, trusted_hosts
+from openenv_gym.server.mcp.attached import AttachedDialect
 from openenv_gym.server.mcp.dialect import McpDialect
 from openenv_gym.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from openenv_gym.server.openenv.dialect import JsonDialect
@@ -363,7 +364,11 @@ class Server:
 
     def make_dialect(self, connection: Connection, request: HttpRequest) -> Dialect:
         """Return what is spoken on a WebSocket whose client offered no subprotocol."""
-        return (McpDialect if request.path == MCP_PATH else JsonDialect)(connection)
+        if request.path == MCP_PATH:
+            return McpDialect(connection)
+        if "session_id" in request.query:
+            return AttachedDialect(connection, self.mcp, request.query["session_id"])
+        return JsonDialect(connection)
 
     @functools.cached_property
     def _schemas(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from openenv_gym.providers.thread import ThreadServer
 from openenv_gym.server import Server, create_app
 from tests.support.cutting import CuttingAddress
 from tests.support.fake_openenv import FakeOpenEnv
+from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv, FailingEnv
 
 
@@ -66,7 +67,7 @@ def test_a_session_from_beginning_to_end(server: ThreadServer) -> None:
             await connection.request("step", [1])
 
     asyncio.run(play())
-    assert len(server.server.sessions) == 0
+    assert eventually(lambda: len(server.server.sessions) == 0)
 
 
 def test_cuts_on_the_way_there_and_back_lose_and_repeat_nothing(network: CuttingAddress) -> None:

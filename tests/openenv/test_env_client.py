@@ -14,6 +14,7 @@ from openenv_gym import EnvClient, GenericAction, GenericEnvClient, errors
 from tests.openenv.worlds import Mood, Move, OldStyleClient, Seen, Walk, WalkClient, WalkState
 from tests.support.fake_openenv import FakeOpenEnv, counting, observation
 from tests.support.serving import serving
+from tests.support.worlds import CountingEnv
 
 
 BOTH = pytest.mark.parametrize("protocol", ["binary", "json"])
@@ -399,3 +400,15 @@ def test_values_that_json_cannot_carry_are_refused_here() -> None:
             with pytest.raises(errors.EncodeError):
                 client.step({"value": value})
         assert client.step({}).observation["count"] == 1
+
+
+@BOTH
+def test_a_gymnasium_environment_has_models_of_its_spaces(protocol: Any) -> None:
+    with (
+        serving(CountingEnv) as url,
+        GenericEnvClient(base_url=url, protocol=protocol).sync() as client,
+    ):
+        assert np.asarray(client.reset(seed=1).observation["count"]).tolist() == [0, 1, 0]
+        result = client.step({"action": np.int64(7)})
+        assert np.asarray(result.observation["count"]).tolist() == [1, 1, 7]
+        assert (result.reward, result.done) == (1.0, False)

@@ -25,7 +25,7 @@ def test_an_installed_environment_by_its_names(name: str) -> None:
         client = await EchoEnv.from_env(name, provider="thread")
         assert isinstance(client, EchoEnv)
         assert (await client.reset()).observation.echoed_message == GREETING
-        server = client._server
+        server = client._link.server
         assert server is not None
         other = await client.new_session()
         assert (await other.reset()).observation.echoed_message == GREETING
@@ -38,7 +38,7 @@ def test_an_installed_environment_by_its_names(name: str) -> None:
 def test_a_process_of_its_own_and_the_blocking_handle() -> None:
     client = EchoEnv.from_env("openenv/Echo-v0", use_docker=False).sync()
     assert isinstance(client, SyncEnvClient)
-    server: Any = client.async_client._server
+    server: Any = client.async_client._link.server
     with client:
         assert client.reset().observation.echoed_message == GREETING
         assert client.step(EchoAction(message="Hi")).reward == 0.2
@@ -80,7 +80,7 @@ def test_options_of_the_environment() -> None:
 def test_a_server_that_dies_is_told() -> None:
     with EchoEnv.from_env("echo_env", provider=ProcessProvider()).sync() as client:
         client.reset()
-        server: Any = client.async_client._server
+        server: Any = client.async_client._link.server
         server._process.kill()
         assert eventually(lambda: server.why_lost() is not None)
         with pytest.raises(errors.ServerDiedError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from echo_env import CallToolAction, EchoAction, EchoEnv, EchoObservation, ListToolsAction
 from echo_env.server.echo_environment import EchoEnvironment
 from openenv_gym import CallToolObservation, ListToolsObservation, MCPToolClient, errors
+from openenv_gym.server import create_app
+from openenv_gym.server.mode import Mode
 from tests.server.mcp.rooms import Room, Seen, Walk
 from tests.support.fake_openenv import FakeOpenEnv, counting, observation
 from tests.support.serving import serving
@@ -153,3 +156,34 @@ def test_an_environment_without_tools_is_told() -> None:
             client.list_tools()
         with pytest.raises(errors.ProtocolError, match="tools"):
             client.call_tool("echo_message", message="Hi")
+
+
+def test_production_mode_has_tools_and_no_control() -> None:
+    with serving(replace(create_app(Room), mode=Mode.PRODUCTION)) as url:
+        with MCPToolClient(base_url=url, mode="production").sync() as client:
+            assert "secret" in [tool.name for tool in client.list_tools()]
+            assert client.call_tool("secret") == "production"
+            assert client.call_tool("mean", values=[1, 2]) == 1.5
+            for name in ("fail", "fly"):
+                with pytest.raises(errors.EnvironmentFailedError, match=name):
+                    client.call_tool(name)
+            for control in (client.reset, client.state, lambda: client.step(Walk(steps=1))):
+                with pytest.raises(errors.ConfigurationError, match="production"):
+                    control()
+            assert client.call_tool("where.am-I")["x"] == 0
+        with (
+            MCPToolClient(base_url=url).sync() as client,
+            pytest.raises(errors.OpenEnvGymError, match="production"),
+        ):
+            client.reset()
+
+
+def test_production_mode_on_a_server_without_a_place() -> None:
+    with (
+        serving(Room, capacity=1) as url,
+        MCPToolClient(base_url=url, mode="production").sync() as client,
+    ):
+        client.list_tools()
+        with pytest.raises(errors.CapacityError) as caught:
+            client.new_session().list_tools(use_cache=False)
+        assert caught.value.data["capacity"] == 1

@@ -115,7 +115,7 @@ def _plays_in_child(client: Any, url: str) -> int:
 
 def test_a_server_of_its_own_ends_when_nobody_holds_the_client() -> None:
     client = WalkClient.from_env("echo_env", provider="thread").sync()
-    server = client.async_client._server
+    server = client.async_client._link.server
     assert server is not None and server.why_lost() is None
     client.disconnect()
     del client

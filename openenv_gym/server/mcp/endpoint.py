@@ -51,6 +51,7 @@ class McpEndpoint:
         self._sessions = sessions
         self._lock = threading.Lock()
         self._callers: dict[str, DirectCaller] = {}
+        self._attached: dict[str, bool] = {}  # by id, whether it ends with its connection
 
     def routes(self) -> list[Route]:
         """Return what is served."""
@@ -65,6 +66,31 @@ class McpEndpoint:
         with self._lock:
             caller = self._callers.get(session_id) if isinstance(session_id, str) else None
         return None if caller is None or caller.ended else caller
+
+    def attach(self, session_id: str) -> DirectCaller:
+        """Return a session for a WebSocket; one at a time may have it, until `detach`.
+
+        Raises:
+            SessionLostError: There is no such session.
+            SessionError: Another WebSocket has it.
+        """
+        caller = self.find(session_id)
+        if caller is None:
+            raise errors.SessionLostError(f"Unknown session_id: {session_id:.80}")
+        with self._lock:
+            if session_id in self._attached:
+                raise errors.SessionError(
+                    f"The session {session_id:.80} has a WebSocket already.", field="session_id"
+                )
+            self._attached[session_id] = False
+        return caller
+
+    def detach(self, session_id: str) -> None:
+        """Take a session back from a WebSocket that has closed."""
+        with self._lock:
+            ends = self._attached.pop(session_id, False)
+        if ends:
+            self._end(session_id)
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -148,6 +174,9 @@ class McpEndpoint:
                     "Invalid params - 'session_id' is required",
                     field="session_id",
                 )
+            if self._ends_later(named):
+                closing = {"session_id": named, "closed": False, "closing": True}
+                return rpc_result(rpc.id, closing)
             if not self._end(named):
                 raise _unknown(named)
             return rpc_result(rpc.id, {"session_id": named, "closed": True})
@@ -180,6 +209,14 @@ class McpEndpoint:
                 del self._callers[each]
             self._callers[session_id] = caller
         return session_id, caller
+
+    def _ends_later(self, session_id: Any) -> bool:
+        """Have a session end with its WebSocket; False where it has none."""
+        with self._lock:
+            if not isinstance(session_id, str) or session_id not in self._attached:
+                return False
+            self._attached[session_id] = True
+            return True
 
     def _end(self, session_id: Any) -> bool:
         with self._lock:

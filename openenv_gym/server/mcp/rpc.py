@@ -42,23 +42,24 @@ class ToolRpc:
 
     Args:
         environment: The environment; one of another kind has no tools.
-        before_call: Called ahead of each call of a tool.
 
     Attributes:
         version: Revision of MCP that was agreed on; None for a client of OpenEnv.
     """
 
-    def __init__(self, environment: Any, before_call: Callable[[], None] | None = None) -> None:
+    def __init__(self, environment: Any) -> None:
         self._environment = environment if isinstance(environment, MCPEnvironment) else None
-        self._before_call = before_call
         self.version: str | None = None
         self._session_id = str(uuid.uuid4())
 
-    def answer(self, message: Any) -> dict[str, Any] | None:
+    def answer(
+        self, message: Any, *, before_call: Callable[[], None] | None = None
+    ) -> dict[str, Any] | None:
         """Answer a message; never raises.
 
         Args:
             message: What was JSON.
+            before_call: Called ahead of a call of a tool.
 
         Returns:
             What is sent back; None where nobody waits for an answer.
@@ -69,16 +70,18 @@ class ToolRpc:
             id_ = request.id
             if not request.answered:
                 return None
-            return rpc_result(id_, self._result(request))
+            return rpc_result(id_, self._result(request, before_call))
         except Exception as error:
             return rpc_failure(id_, error)
 
-    def _result(self, request: RpcRequest) -> dict[str, Any]:
+    def _result(
+        self, request: RpcRequest, before_call: Callable[[], None] | None
+    ) -> dict[str, Any]:
         match request.method:
             case "tools/list":
                 return self._list()
             case "tools/call":
-                return self._call(request.params)
+                return self._call(request.params, before_call)
             case "initialize":
                 return self._initialize(request.params)
             case "ping":
@@ -122,7 +125,9 @@ class ToolRpc:
         describe = _describe if self.version is not None else _describe_for_openenv
         return {"tools": [describe(each) for each in environment.tools.of_mode(environment.mode)]}
 
-    def _call(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(
+        self, params: Mapping[str, Any], before_call: Callable[[], None] | None
+    ) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
             raise rpc_error(
@@ -142,8 +147,8 @@ class ToolRpc:
             )
         if self._environment is None:
             raise self._failed(f"Unknown tool: {name!r:.140}; there are none.")
-        if self._before_call is not None:
-            self._before_call()
+        if before_call is not None:
+            before_call()
         called = self._environment.call_tool(CallToolAction(tool_name=name, arguments=arguments))
         failure = called.error
         if failure is not None and self.version is None:

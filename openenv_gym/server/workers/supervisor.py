@@ -56,7 +56,11 @@ class Dispatcher(Sessions):
         self._leave()
 
     def _open_work(self, connection: Entrant, opening: dict[str, Any]) -> Callable[[], None]:
-        assert isinstance(connection, Reception)
+        if not isinstance(connection, Reception):
+            raise errors.SessionError(
+                "A server of several processes has no sessions over HTTP.",
+                hint="Use the binary protocol, or leave --workers and --isolate-sessions away.",
+            )
         return lambda: self.staff.place(connection)
 
 

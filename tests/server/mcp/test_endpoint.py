@@ -241,6 +241,33 @@ def test_a_websocket_of_json_rpc(site):
     assert eventually(lambda: site.open_sessions == 0)
 
 
+def test_a_websocket_on_a_session_of_http(site):
+    def ask(ws, kind, data):
+        ws.send(json.dumps({"type": kind, "data": data}))
+        return json.loads(ws.recv(10))["data"]
+
+    id_ = site.rpc("openenv/session/create")["result"]["session_id"]
+    url = f"ws://127.0.0.1:{site.port}/ws?session_id="
+    move = {"name": "move", "arguments": {"steps": 3}, "session_id": id_}
+    with connect(url + id_, proxy=None) as ws:
+        assert ask(ws, "reset", {})["observation"]["at"] == 0
+        assert site.rpc("tools/call", **move)["result"]["data"] == 3
+        assert ask(ws, "step", {"steps": 1})["observation"]["at"] == 4
+        assert ask(ws, "step", {"steps": 77})["code"] == "VALIDATION_ERROR"
+        for other in (id_, "unknown"):
+            with connect(url + other, proxy=None) as refused:
+                assert json.loads(refused.recv(10))["data"]["code"] == "SESSION_ERROR"
+        assert site.open_sessions == 1
+    assert eventually(lambda: not site.server.mcp._attached)
+    assert site.rpc("tools/call", **move)["result"]["data"] == 7
+    with connect(url + id_, proxy=None) as ws:
+        closing = site.rpc("openenv/session/close", session_id=id_)["result"]
+        assert closing == {"session_id": id_, "closed": False, "closing": True}
+        assert ask(ws, "step", {"steps": 1})["observation"]["at"] == 8
+        ws.send('{"type": "close"}')
+    assert eventually(lambda: site.open_sessions == 0)
+
+
 def test_a_tool_acts_on_the_environment_that_is_stepped(site):
     def ask(ws, kind, data):
         ws.send(json.dumps({"type": kind, "data": data}))
