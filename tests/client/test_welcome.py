@@ -9,10 +9,7 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.protocol.messages import error_from_wire
-from tests.client.test_transport import connect, fake, say, upgrade, welcome
-
-
-__all__ = ["fake"]
+from tests.client.scripted import connect, say, upgrade, welcome
 
 
 @pytest.mark.parametrize(
