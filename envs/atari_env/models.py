@@ -175,8 +175,7 @@ def game_over_model(model: type[ObservationT]) -> type[ObservationT]:
         model: What the game's other steps return.
     """
 
-    # A base that is only known when this runs, which type checkers do not follow.
-    class GameOver(model):  # type: ignore[valid-type, misc]
+    class GameOver(model):  # type: ignore[valid-type, misc]  # a base known when this runs
         __doc__ = model.__doc__
 
         @property

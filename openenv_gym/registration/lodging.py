@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from openenv_gym.providers.base import GRACE_S
+
 
 if TYPE_CHECKING:
     from openenv_gym.client import Address
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
     from openenv_gym.providers import RunningServer
 
 __all__ = ["Lodging", "Stay"]
-
-_GRACE_S = 5.0
 
 
 class Lodging:
@@ -91,7 +91,7 @@ class Stay:
         """Return the last lines that it wrote."""
         return self._house.running.log_tail()
 
-    def stop(self, grace_s: float = _GRACE_S) -> None:
+    def stop(self, grace_s: float = GRACE_S) -> None:
         """Leave, and stop the server where nobody else is there; safe to repeat."""
         with self._lock:
             if self._ended:

@@ -10,6 +10,7 @@ import numpy as np
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
+from openenv_gym.providers.base import GRACE_S
 from openenv_gym.vector.arguments import ranges
 
 
@@ -17,9 +18,6 @@ __all__ = ["LOSSES", "Member", "Opened", "check_vector_session", "slices"]
 
 LOSSES = (errors.ConnectionLostError, errors.SessionLostError, errors.SessionClosedError)
 """What is raised where a server is gone, and its sub-environments with it."""
-
-
-_GRACE_S = 5.0
 
 
 class Opened(NamedTuple):
@@ -105,7 +103,7 @@ class Member:
         self.unreported[:] = self.resetting[:] = self.untold[:] = False
         self.fresh = None
 
-    def discard(self, timeout_s: float = 0.0, grace_s: float = _GRACE_S) -> None:
+    def discard(self, timeout_s: float = 0.0, grace_s: float = GRACE_S) -> None:
         """End the session and its server; safe to repeat.
 
         Args:

@@ -2,113 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.http11 import Response
-from websockets.server import ServerProtocol
-from websockets.typing import Subprotocol
 
 from openenv_gym import errors
 from openenv_gym.client import Connection, InboundAddress, UnixAddress, parse_base_url
-from openenv_gym.protocol.codec import decode_packet, encode_packet
-from openenv_gym.protocol.frames import MessageReader, Opcode, encode_frame
-from openenv_gym.protocol.limits import Limits
-from openenv_gym.providers.thread import ThreadServer
-from openenv_gym.server import Server, create_app
-from tests.support.worlds import CountingEnv
-
-
-Script = Callable[[socket.socket], None]
-
-
-@pytest.fixture
-def fake(tmp_path: Path) -> Iterator[Callable[[Script], UnixAddress]]:
-    """Return a function that starts a server which does with each connection what a script says."""
-    listener = socket.socket(socket.AF_UNIX)
-    path = str(tmp_path / "fake")
-    listener.bind(path)
-    listener.listen(8)
-    threads: list[threading.Thread] = []
-
-    def start(script: Script) -> UnixAddress:
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    sock, _ = listener.accept()
-                    with sock, contextlib.suppress(OSError):
-                        sock.settimeout(10)
-                        script(sock)
-
-        threads.append(threading.Thread(target=serve))
-        threads[-1].start()
-        return UnixAddress(path)
-
-    yield start
-    with contextlib.suppress(OSError):
-        listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    for thread in threads:
-        thread.join(10)
-
-
-def read_head(sock: socket.socket) -> bytes:
-    head = b""
-    while b"\r\n\r\n" not in head:
-        head += sock.recv(4096)
-    return head
-
-
-def upgrade(sock: socket.socket, subprotocol: str | None = "openenv-gym.v1") -> None:
-    protocol = ServerProtocol(subprotocols=[Subprotocol(subprotocol)] if subprotocol else None)
-    protocol.receive_data(read_head(sock))
-    request = protocol.events_received()[0]
-    response = protocol.accept(request)
-    assert isinstance(response, Response)
-    if subprotocol and "Sec-WebSocket-Protocol" not in response.headers:
-        response.headers["Sec-WebSocket-Protocol"] = subprotocol
-    sock.sendall(response.serialize())
-
-
-def say(sock: socket.socket, *message: Any) -> None:
-    sock.sendall(b"".join(encode_frame(Opcode.BINARY, encode_packet(list(message)), masked=False)))
-
-
-def listen(sock: socket.socket) -> Callable[[], list[Any]]:
-    """Return a function that returns the next message of the client."""
-    reader = MessageReader(max_message_bytes=1 << 20, peer_masks=True)
-
-    def hear() -> list[Any]:
-        while (message := reader.next()) is None:
-            reader.received(sock.recv_into(reader.buffer()))
-            if reader.eof:
-                raise ConnectionResetError
-        return decode_packet(message.data)
-
-    return hear
-
-
-def welcome(**changes: Any) -> dict[str, Any]:
-    body = {
-        "version": [1, 0],
-        "session": "s",
-        "token": b"t" * 32,
-        "epoch": 1,
-        "limits": Limits().to_wire(),
-        "environment": {"action_space": {}, "observation_space": {}},
-    }
-    return {**body, **changes}
-
-
-def connect(address: Any, **kwargs: Any) -> Connection:
-    return Connection(address, {}, **{"connect_timeout_s": 1.0, "timeout_s": 1.0, **kwargs})
+from tests.client.scripted import connect, read_head, say, upgrade, welcome
 
 
 def test_nobody_there(tmp_path: Path) -> None:
@@ -259,108 +164,6 @@ def test_a_reply_that_nobody_asked_for(fake: Any) -> None:
     with pytest.raises(errors.ProtocolError, match="answered request 5, expected the answer to 1"):
         connection.call("reset", [None, None])
     connection.close()
-
-
-def test_a_message_beyond_the_servers_limit_is_not_sent() -> None:
-    server = ThreadServer(Server(create_app(CountingEnv), limits=Limits(max_frame_bytes=100_000)))
-    connection = connect(server.address)
-    with pytest.raises(errors.FrameTooLargeError, match="the server takes 100000"):
-        connection.call("reset", [None, {"map": b"x" * 200_000}])
-    assert connection.call("reset", [None, None]).value[0]["count"].tolist() == [0, 1, 0]
-    connection.close()
-    server.stop()
-
-
-def test_a_reply_beyond_the_clients_limit_is_an_error() -> None:
-    server = ThreadServer(Server(create_app(CountingEnv)))
-    connection = Connection(
-        server.address, {"payload_bytes": 200_000}, timeout_s=5, max_frame_bytes=100_000
-    )
-    with pytest.raises(errors.FrameTooLargeError):
-        connection.call("reset", [None, None])
-    connection.close()
-    server.stop()
-
-
-TOO_LARGE = b"\x82\x7f" + (200 << 20).to_bytes(8, "big")
-
-
-@pytest.mark.parametrize("abandoned", [False, True])
-def test_a_reply_beyond_the_limit_is_skipped(fake: Any, abandoned: bool) -> None:
-    """Servers that send it all the same would send it again after each resume."""
-    acks = []
-
-    def script(sock: socket.socket) -> None:
-        upgrade(sock)
-        hear = listen(sock)
-        resume = hear()[1].get("resume")
-        if resume is not None:
-            acks.append(resume["ack"])
-            say(sock, 16, welcome(epoch=resume["epoch"], received=2 if abandoned else 1))
-            if abandoned:
-                say(sock, 17, 2, "good", [0, 0])
-        else:
-            say(sock, 16, welcome())
-            hear()
-            if abandoned:
-                hear()
-            sock.sendall(TOO_LARGE)
-        while True:
-            say(sock, 17, hear()[1], "good", [0, 0])
-
-    connection = connect(fake(script), timeout_s=5)
-    if abandoned:
-        with pytest.raises(errors.DeadlineExceededError):
-            connection.call("render", [], timeout_s=0.05)
-    else:
-        with pytest.raises(errors.FrameTooLargeError):
-            connection.call("render", [])
-    assert [connection.call("state", []).value for _ in range(3)] == ["good"] * 3
-    assert acks == [1]
-    connection.close()
-
-
-def test_a_reply_that_the_server_withholds_is_an_error(fake: Any) -> None:
-    def script(sock: socket.socket) -> None:
-        upgrade(sock)
-        hear = listen(sock)
-        hear()
-        say(sock, 16, welcome())
-        say(sock, 18, hear()[1], {"code": "frame_too_large", "message": "too much"})
-        say(sock, 17, hear()[1], "good", [0, 0])
-        hear()
-
-    connection = connect(fake(script))
-    with pytest.raises(errors.FrameTooLargeError, match="too much"):
-        connection.call("render", [])
-    assert connection.call("state", []).value == "good"
-    connection.close(0.1)
-
-
-def test_extras_of_every_reply_are_handed_on(fake: Any) -> None:
-    def script(sock: socket.socket) -> None:
-        upgrade(sock)
-        hear = listen(sock)
-        hear()
-        say(sock, 16, welcome())
-        hear(), hear()
-        say(sock, 17, 1, "late", [0, 0], {"rng": 1})
-        say(sock, 18, 2, {"code": "environment_failed", "message": "no"}, {"rng": 2})
-        hear()
-        say(sock, 17, 3, "good", [0, 0], {"rng": 3})
-        hear()
-
-    connection = connect(fake(script))
-    seen: list[Any] = []
-    connection.on_extras = seen.append
-    with pytest.raises(errors.DeadlineExceededError):
-        connection.call("step", [1], timeout_s=0.05)
-    with pytest.raises(errors.EnvironmentFailedError):
-        connection.call("step", [2])
-    assert seen == [{"rng": 1}, {"rng": 2}]
-    assert connection.call("step", [3]).value == "good"
-    assert seen == [{"rng": 1}, {"rng": 2}, {"rng": 3}]
-    connection.close(0.1)
 
 
 def test_a_dead_server_whose_connection_stays_open_is_noticed(fake: Any) -> None:

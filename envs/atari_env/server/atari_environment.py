@@ -79,7 +79,7 @@ class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
             chosen = parse_options(PreprocessOptions, options)
             self._game = PreprocessedGame(self._name, chosen)
             self._make_models(chosen.continuous, sound=False)
-            # The class has one for all its instances; this one differs (here and below).
+            # type: ignore[misc] here and below: of a class variable, this instance has its own.
             self.metadata = {**self.metadata, "render_modes": list(modes)}  # type: ignore[misc]
         else:
             plain = parse_options(AtariOptions, options)

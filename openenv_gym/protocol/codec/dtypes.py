@@ -77,8 +77,7 @@ def dtype_to_wire(dtype: np.dtype[Any], depth: int = 1) -> str | list[Any]:
     fields: list[Any] = []
     end = 0
     for name in dtype.names:
-        # A dtype that has names has fields.
-        field, offset, *title = dtype.fields[name]  # type: ignore[index]
+        field, offset, *title = dtype.fields[name]  # type: ignore[index]  # it has names
         if title:
             raise EncodeError("a structured dtype with titles is unknown to the protocol")
         if offset < end:

@@ -91,6 +91,9 @@ def _kill_marked(marker: str) -> bool:
     return False
 
 
+# As in `providers.guardian`: each of the two runs alone, and imports nothing.
+
+
 def _processes() -> list[int]:
     with contextlib.suppress(OSError):
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]

@@ -1,0 +1,44 @@
+"""A server that does what a script says."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from openenv_gym.client import UnixAddress
+from tests.client.scripted import Script
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[Callable[[Script], UnixAddress]]:
+    """Return a function that starts a server which does with each connection what a script says."""
+    listener = socket.socket(socket.AF_UNIX)
+    path = str(tmp_path / "fake")
+    listener.bind(path)
+    listener.listen(8)
+    threads: list[threading.Thread] = []
+
+    def start(script: Script) -> UnixAddress:
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    sock, _ = listener.accept()
+                    with sock, contextlib.suppress(OSError):
+                        sock.settimeout(10)
+                        script(sock)
+
+        threads.append(threading.Thread(target=serve))
+        threads[-1].start()
+        return UnixAddress(path)
+
+    yield start
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    for thread in threads:
+        thread.join(10)
