@@ -133,7 +133,11 @@ class Array:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Describe the nested lists, with `dtype` and `shape` beside them."""
+        """Describe the nested lists."""
+        return self.json_schema()
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the nested lists, with `dtype` and `shape` beside `type`."""
         described: dict[str, Any] = {
             "type": {"b": "boolean", "f": "number"}.get(self.dtype.kind, "integer")
         }

@@ -28,7 +28,11 @@ __all__ = [
     "check_discrete",
     "check_hosted_action",
     "check_keys",
+    "check_length",
+    "read_array",
     "read_box",
+    "refusal",
+    "show_sample",
 ]
 
 # Kinds of numbers that an environment can make sense of where its Box has a dtype of this kind.
@@ -85,19 +89,19 @@ def _check(
         for key, inner in space.spaces.items():
             _check(inner, sample[key], f"{name}[{key!r}]", check_box)
     elif isinstance(space, spaces.Tuple):
-        _check_length(space, sample, name)
+        check_length(space, sample, name)
         for index, (inner, element) in enumerate(zip(space.spaces, sample, strict=True)):
             _check(inner, element, f"{name}[{index}]", check_box)
     elif isinstance(space, spaces.OneOf):
         if not isinstance(sample, tuple) or len(sample) != 2:
-            raise _refusal(name, f"is {_show(sample)}, expected a pair of number and sample")
+            raise refusal(name, f"is {show_sample(sample)}, expected a pair of number and sample")
         check_discrete(spaces.Discrete(len(space.spaces)), sample[0], f"{name}[0]")
         _check(space.spaces[sample[0]], sample[1], f"{name}[1]", check_box)
     elif isinstance(space, spaces.Sequence):
         for index, element in enumerate(_elements(space, sample, name)):
             _check(space.feature_space, element, f"{name}[{index}]", check_box)
     elif not _contains(space, sample):
-        raise _refusal(name, f"is {_show(sample)}, which is not in {_cut(repr(space))}")
+        raise refusal(name, f"is {show_sample(sample)}, which is not in {_cut(repr(space))}")
 
 
 # -- single spaces; `name` is what errors call the sample ---------------------------------------
@@ -115,7 +119,7 @@ def check_discrete(space: spaces.Discrete[Any], sample: Any, name: str) -> None:
     else:
         inside = _contains(space, sample)  # which is three times slower
     if not inside:
-        raise _refusal(name, f"is {_show(sample)}, expected an integer from {first} to {last}")
+        raise refusal(name, f"is {show_sample(sample)}, expected an integer from {first} to {last}")
 
 
 def read_box(space: spaces.Box, sample: Any, name: str) -> NDArray[Any]:
@@ -124,24 +128,48 @@ def read_box(space: spaces.Box, sample: Any, name: str) -> NDArray[Any]:
     Raises:
         InvalidActionError: It does not lie there.
     """
-    dtype, shape = space.dtype, space.shape
+    return read_array(sample, space.shape, space.dtype, space.low, space.high, name)
+
+
+def read_array(
+    sample: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    name: str,
+) -> NDArray[Any]:
+    """Return a sample as an array of that dtype and shape with all elements within the bounds.
+
+    Args:
+        sample: Anything.
+        shape: Shape of the array.
+        dtype: Dtype of the array.
+        low: Smallest values; they broadcast to `shape`.
+        high: Greatest values, likewise.
+        name: What errors call the sample.
+
+    Raises:
+        InvalidActionError: There is no such array.
+    """
     is_array = isinstance(sample, (np.ndarray, np.generic))  # np.float64 is a float, too
     if not is_array and isinstance(sample, (bool, int, float, list, tuple)):
         try:
             array = array_from_lists(sample, shape, dtype)
         except ValueError as error:
-            raise _refusal(name, f"is not in the space: {error}") from None
+            raise refusal(name, f"is not in the space: {error}") from None
     elif is_array and sample.shape == shape and np.can_cast(sample.dtype, dtype):
         array = np.asarray(sample).astype(dtype, copy=False)
     else:
-        raise _refusal(name, f"is {_show(sample)}, expected dtype {dtype} and shape {shape}")
+        raise refusal(name, f"is {show_sample(sample)}, expected dtype {dtype} and shape {shape}")
     # Negated, so that NaN counts as outside.
-    outside = ~((array >= space.low) & (array <= space.high))
+    outside = ~((array >= low) & (array <= high))
     if np.any(outside):
         index = tuple(int(i) for i in np.argwhere(outside)[0])
         where = f" at {list(index)}" if index else ""
-        limits = f"from {space.low[index]} to {space.high[index]}"
-        raise _refusal(name, f"holds {array[index]}{where}, expected {limits}")
+        least, greatest = (np.broadcast_to(bound, shape)[index] for bound in (low, high))
+        limits = f"from {least} to {greatest}"
+        raise refusal(name, f"holds {array[index]}{where}, expected {limits}")
     return array
 
 
@@ -151,28 +179,26 @@ def _check_kind_and_shape(space: spaces.Box, sample: Any, name: str) -> None:
     except (ValueError, TypeError):  # ragged lists
         array = np.asarray(None, dtype=object)
     if array.dtype.kind not in _CONVERTIBLE.get(space.dtype.kind, ""):
-        raise _refusal(
+        raise refusal(
             name,
             f"is a {type(sample).__name__} of dtype {array.dtype}, expected numbers of shape "
             f"{space.shape} that fit {space.dtype}",
         )
     if array.shape != space.shape:
-        raise _refusal(name, f"has shape {array.shape}, expected {space.shape}")
+        raise refusal(name, f"has shape {array.shape}, expected {space.shape}")
 
 
 def _check_text(space: spaces.Text, sample: Any, name: str) -> None:
     # `contains` walks over the characters one by one in Python; sets do it at once.
     if not isinstance(sample, str):
-        raise _refusal(name, f"is {_show(sample)}, expected a string")
+        raise refusal(name, f"is {show_sample(sample)}, expected a string")
     if not space.min_length <= len(sample) <= space.max_length:
         length = f"has {len(sample)} characters"
-        raise _refusal(name, f"{length}, expected {space.min_length} to {space.max_length}")
+        raise refusal(name, f"{length}, expected {space.min_length} to {space.max_length}")
     charset = space.character_set
     if not charset.issuperset(sample):
         unknown = next(character for character in sample if character not in charset)
-        raise _refusal(
-            name, f"holds the character {unknown!r}, which is not in the space's charset"
-        )
+        raise refusal(name, f"holds the character {unknown!r}, which is not in the space's charset")
 
 
 def check_keys(space: spaces.Dict[Any], sample: Any, name: str) -> None:
@@ -184,21 +210,26 @@ def check_keys(space: spaces.Dict[Any], sample: Any, name: str) -> None:
     if type(sample) is dict and sample.keys() == space.spaces.keys():
         return
     if not isinstance(sample, dict):
-        raise _refusal(name, f"is {_show(sample)}, expected a dict")
+        raise refusal(name, f"is {show_sample(sample)}, expected a dict")
     for key in space.spaces:
         if key not in sample:
-            raise _refusal(name, f"lacks {key!r}")
+            raise refusal(name, f"lacks {key!r}")
     for key in sample:
         if key not in space.spaces:
             known = _cut(", ".join(repr(known) for known in space.spaces))
-            raise _refusal(name, f"has {_cut(repr(key))}, expected only {known}")
+            raise refusal(name, f"has {_cut(repr(key))}, expected only {known}")
 
 
-def _check_length(space: spaces.Tuple[Any], sample: Any, name: str) -> None:
+def check_length(space: spaces.Tuple[Any], sample: Any, name: str) -> None:
+    """Check that a sample has as many elements as `space`, whatever they are.
+
+    Raises:
+        InvalidActionError: It has not.
+    """
     if not isinstance(sample, (tuple, list, np.ndarray)):
-        raise _refusal(name, f"is {_show(sample)}, expected a tuple")
+        raise refusal(name, f"is {show_sample(sample)}, expected a tuple")
     if len(sample) != len(space.spaces):
-        raise _refusal(name, f"has {len(sample)} elements, expected {len(space.spaces)}")
+        raise refusal(name, f"has {len(sample)} elements, expected {len(space.spaces)}")
 
 
 def _elements(space: spaces.Sequence, sample: Any, name: str) -> Iterable[Any]:
@@ -206,9 +237,9 @@ def _elements(space: spaces.Sequence, sample: Any, name: str) -> Iterable[Any]:
         try:
             return list(iterate(space.stacked_feature_space, sample))
         except (LookupError, TypeError, ValueError):
-            raise _refusal(name, f"is {_show(sample)}, expected stacked samples") from None
+            raise refusal(name, f"is {show_sample(sample)}, expected stacked samples") from None
     if not isinstance(sample, tuple):
-        raise _refusal(name, f"is {_show(sample)}, expected a tuple")
+        raise refusal(name, f"is {show_sample(sample)}, expected a tuple")
     return sample
 
 
@@ -222,18 +253,21 @@ def _contains(space: gymnasium.Space[Any], sample: Any) -> bool:
 # -- errors -------------------------------------------------------------------------------------
 
 
-def _refusal(name: str, what: str) -> InvalidActionError:
+def refusal(name: str, what: str) -> InvalidActionError:
+    """Return the error that says what is wrong with the sample called `name`."""
     return InvalidActionError(
         f"{name} {what}.", field=name, hint="Valid actions are those of `env.action_space`."
     )
 
 
-def _show(sample: Any) -> str:
+def show_sample(sample: Any) -> str:
+    """Return a sample, or what it is, in as many words as an error has room for."""
     if isinstance(sample, np.ndarray):
         return f"an array of dtype {sample.dtype} and shape {sample.shape}"
     if isinstance(sample, (bool, int)):
         return _cut(repr(sample))
-    return f"{_cut(repr(sample))} ({type(sample).__name__})"
+    value = sample.item() if isinstance(sample, np.generic) else sample
+    return f"{_cut(repr(value))} ({type(sample).__name__})"
 
 
 def _cut(text: str) -> str:

@@ -1,8 +1,9 @@
-"""What the constraints of a Pydantic field say: bounds and lengths."""
+"""What the constraints of a Pydantic field say: bounds, lengths and patterns."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ class Limits:
         open_high: `high` itself is not allowed.
         min_length: Smallest length.
         max_length: Greatest length, None without one.
+        patterns: Regular expressions that all must match.
     """
 
     low: Any = None
@@ -31,6 +33,7 @@ class Limits:
     open_high: bool = False
     min_length: int = 0
     max_length: int | None = None
+    patterns: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, metadata: tuple[Any, ...]) -> Limits:
@@ -38,6 +41,7 @@ class Limits:
         lows: list[tuple[Any, bool]] = []
         highs: list[tuple[Any, bool]] = []
         shortest, longest = [0], []
+        patterns: list[str] = []
         for item in _expand(metadata):
             if isinstance(item, annotated_types.Ge):
                 lows.append((item.ge, False))
@@ -51,6 +55,10 @@ class Limits:
                 shortest.append(item.min_length)
             elif isinstance(item, annotated_types.MaxLen):
                 longest.append(item.max_length)
+            # Pydantic's own class for constraints that annotated-types does not know.
+            elif isinstance(item, annotated_types.BaseMetadata) and hasattr(item, "pattern"):
+                pattern = item.pattern
+                patterns.append(pattern.pattern if isinstance(pattern, re.Pattern) else pattern)
         # At equal bounds the open one is stricter: True sorts after False, hence `not` for highs.
         low, open_low = max(lows, default=(None, False))
         high, closed_high = min(((h, not is_open) for h, is_open in highs), default=(None, True))
@@ -61,6 +69,7 @@ class Limits:
             not closed_high,
             max(shortest),
             min(longest, default=None),
+            tuple(patterns),
         )
 
     def of_integers(self) -> tuple[int | None, int | None]:

@@ -17,41 +17,25 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_origin
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from pydantic import AliasChoices, BaseModel, RootModel, ValidationError
+from gymnasium import spaces
+from pydantic import BaseModel, RootModel, ValidationError
 
 from openenv_gym.errors import InvalidActionError, SpaceError
-from openenv_gym.models import Action, Observation
-from openenv_gym.spaces.actions import check_keys
-from openenv_gym.spaces.compat import make_dict
-from openenv_gym.spaces.rules import RULES, Field, Mapped
+from openenv_gym.spaces.describe import Notes, describe_space
+from openenv_gym.spaces.mapper import ModelMapper, base_fields, model_words
+from openenv_gym.spaces.models import INVALID_SAMPLE, origin_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import gymnasium
-    from pydantic.fields import FieldInfo
 
-__all__ = ["ModelMapping", "base_fields"]
+__all__ = ["ModelMapping"]
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
-
-_HINT = (
-    "Give a number bounds with `Field(ge=..., le=...)`, annotate an ndarray with `Array(shape, "
-    "dtype)`, or name the space: `Annotated[T, gymnasium.spaces.X(...)]`. What the agent need not "
-    "see or choose can go into `metadata`."
-)
-
-
-def base_fields(model: type[BaseModel]) -> frozenset[str]:
-    """Return the fields that every action or observation has, which are no part of its space."""
-    if issubclass(model, Action):
-        return frozenset(Action.model_fields)
-    if issubclass(model, Observation):
-        return frozenset(Observation.model_fields)
-    return frozenset()
 
 
 class ModelMapping(Generic[ModelT]):
@@ -64,6 +48,7 @@ class ModelMapping(Generic[ModelT]):
         model: The model.
         space: Its space. All users of the mapping share it, and with it its random generator:
             whoever samples from it takes a copy (`copy.deepcopy`).
+        notes: Labels and descriptions of the space, which the space itself has no place for.
         to_sample: Turns an instance into a sample. The instance is taken to be valid; arrays are
             not copied.
         to_model: Turns a sample into a validated instance; fields that are not mapped get their
@@ -72,36 +57,46 @@ class ModelMapping(Generic[ModelT]):
             such as `multiple_of` or a validator).
     """
 
-    __slots__ = ("model", "space", "to_model", "to_sample")
+    __slots__ = ("_keyed", "_names", "model", "notes", "space", "to_model", "to_sample")
 
     model: type[ModelT]
     space: gymnasium.Space[Any]
+    notes: Notes
     to_sample: Callable[[ModelT], Any]
     to_model: Callable[[Any], ModelT]
 
     def __init__(self, model: type[ModelT], exclude: frozenset[str]) -> None:
-        _complete(model)
+        mapper = ModelMapper(model)
         names = [name for name in model.model_fields if name not in exclude]
-        if len(names) == 1:
-            key, mapped = _map_field(model, names[0], model.__name__, names[0], (model,))
-            get = operator.attrgetter(names[0])
-            convert = mapped.to_sample
-            self.to_sample = get if mapped.passes else lambda instance: convert(get(instance))
-            to_value = mapped.to_value
-            to_input = to_value if _is_root(model) else lambda sample: {key: to_value(sample)}
-        elif names:
-            mapped = _map_model(model, names, model.__name__, "", (model,))
-            self.to_sample = mapped.to_sample
-            to_input = mapped.to_value
-        else:
+        keyed = len(names) != 1
+        # A model that was made of a space has that one, which may be a Dict with a single key.
+        origin = origin_of(model) if exclude == base_fields(model) else None
+        if origin is not None:
+            names, keyed = list(origin.names), origin.keyed
+        if not names:
             raise SpaceError(
                 f"{model.__name__} has no field that could be a space.",
                 field=model.__name__,
                 hint="Add the fields that the agent sees or chooses.",
             )
+        if keyed:
+            mapped = mapper.map_all(names, model.__name__, "")
+            self.to_sample = mapped.to_sample
+            to_input = mapped.to_value
+        else:
+            key, mapped = mapper.map_own(names[0], model.__name__, names[0])
+            get = operator.attrgetter(names[0])
+            convert = mapped.to_sample
+            self.to_sample = get if mapped.passes else lambda instance: convert(get(instance))
+            to_value = mapped.to_value
+            is_root = issubclass(model, RootModel)
+            to_input = to_value if is_root else lambda sample: {key: to_value(sample)}
         self.model = model
-        self.space = mapped.space
+        self.space = mapped.space if origin is None else origin.space
+        self.notes = mapped.notes
         self.to_model = _model_maker(model, to_input)
+        self._names = names
+        self._keyed = keyed
 
     @classmethod
     def of(
@@ -125,6 +120,27 @@ class ModelMapping(Generic[ModelT]):
             exclude = base_fields(model)
         return cast("ModelMapping[ModelT]", _mapping(model, frozenset(exclude)))
 
+    def describe(self) -> dict[str, Any]:
+        """Describe the model to those who fill it, in plain JSON data.
+
+        Returns:
+            ``{"model": its name, "description": its words, "fields": {name: field}}``, the
+            description where there is one. A field is what `describe_space` says about its space,
+            with labels and description, and ``"required"``.
+        """
+        described: dict[str, Any] = {"model": self.model.__name__}
+        words = model_words(self.model)
+        if words:
+            described["description"] = words
+        fields = described["fields"] = {}
+        for name in self._names:
+            space, notes = self.space, self.notes
+            if self._keyed and isinstance(space, spaces.Dict):
+                space, notes = space[name], notes.parts[name]
+            required = self.model.model_fields[name].is_required()
+            fields[name] = {**describe_space(space, notes), "required": required}
+        return described
+
     def __repr__(self) -> str:
         return f"ModelMapping({self.model.__name__} <-> {self.space})"
 
@@ -135,57 +151,6 @@ def _mapping(model: type[BaseModel], exclude: frozenset[str]) -> ModelMapping[An
     return ModelMapping(model, exclude)
 
 
-def _map_field(
-    model: type[BaseModel], name: str, owner: str, sample_name: str, above: tuple[type, ...]
-) -> tuple[str, Mapped]:
-    """Return the key under which validation takes the field, and what a rule makes of it."""
-    info = model.model_fields[name]
-    field = Field.of(f"{owner}.{name}", sample_name, info.annotation, tuple(info.metadata))
-
-    def map_nested(inner: type[BaseModel], owner: str, sample_name: str) -> Mapped:
-        if inner in above:
-            raise field.fail(f"{inner.__name__} contains itself, so its space has no end", _HINT)
-        _complete(inner)
-        below = (*above, inner)
-        if _is_root(inner):
-            _, root = _map_field(inner, "root", owner, sample_name, below)
-            return Mapped(root.space, lambda value: root.to_sample(value.root), root.to_value)
-        return _map_model(inner, list(inner.model_fields), owner, f"{sample_name}.", below)
-
-    for rule in RULES:
-        mapped = rule.apply(field, map_nested)
-        if mapped is not None:
-            return _input_key(model, name, info), mapped
-    raise field.fail(f"no space is known for the type {_show(info.annotation)}", _HINT)
-
-
-def _map_model(
-    model: type[BaseModel], names: list[str], owner: str, prefix: str, above: tuple[type, ...]
-) -> Mapped:
-    """Map several fields to a Dict; `to_value` returns what validation takes."""
-    if not names:
-        raise SpaceError(f"{owner}: {model.__name__} has no fields.", field=owner, hint=_HINT)
-    space_items = []
-    writers = []
-    readers = []
-    for name in names:
-        key, mapped = _map_field(model, name, owner, f"{prefix}{name}", above)
-        space_items.append((name, mapped.space))
-        writers.append((name, operator.attrgetter(name), mapped.to_sample))
-        readers.append((key, name, mapped.to_value))
-    space = make_dict(space_items, sort_keys=False)
-    whole = prefix.removesuffix(".") or "action"
-
-    def to_sample(instance: Any) -> dict[str, Any]:
-        return {name: convert(get(instance)) for name, get, convert in writers}
-
-    def to_value(sample: Any) -> dict[str, Any]:
-        check_keys(space, sample, whole)
-        return {key: convert(sample[name]) for key, name, convert in readers}
-
-    return Mapped(space, to_sample, to_value)
-
-
 def _model_maker(model: type[ModelT], to_input: Callable[[Any], Any]) -> Callable[[Any], ModelT]:
     # What `model_validate` calls; that itself would look it up and check its arguments each time.
     validate = model.__pydantic_validator__.validate_python
@@ -194,44 +159,14 @@ def _model_maker(model: type[ModelT], to_input: Callable[[Any], Any]) -> Callabl
         try:
             return cast("ModelT", validate(to_input(sample)))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
+            first = error.errors(include_url=False)[0]
+            if first["type"] == INVALID_SAMPLE:  # it says itself where the fault is
+                raise InvalidActionError(
+                    first["msg"], field=first["ctx"]["field"], hint=first["ctx"]["hint"]
+                ) from error
             name = ".".join(str(part) for part in first["loc"]) or model.__name__
             raise InvalidActionError(
                 f"{name}: {first['msg']}.", field=name, hint=f"See the model {model.__name__}."
             ) from error
 
     return to_model
-
-
-def _complete(model: type[BaseModel]) -> None:
-    """Resolve names in annotations that were unknown when the class was made."""
-    if not model.__pydantic_complete__:
-        model.model_rebuild()
-
-
-def _is_root(model: type[BaseModel]) -> bool:
-    return issubclass(model, RootModel)
-
-
-def _input_key(model: type[BaseModel], name: str, info: FieldInfo) -> str:
-    """Return the key under which validation takes a field, which an alias replaces."""
-    alias = info.validation_alias
-    config = model.model_config
-    by_name = config.get("populate_by_name") or config.get("validate_by_name")
-    if alias is None or by_name:
-        return name
-    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
-    for choice in choices:
-        if isinstance(choice, str):
-            return choice
-    raise SpaceError(
-        f"{model.__name__}.{name}: it is filled from a path inside other data.",
-        field=f"{model.__name__}.{name}",
-        hint="Give it an alias that is a name.",
-    )
-
-
-def _show(annotation: Any) -> str:
-    # For Python 3.10, `list[int]` is a class too.
-    is_class = isinstance(annotation, type) and get_origin(annotation) is None
-    return annotation.__name__ if is_class else str(annotation)

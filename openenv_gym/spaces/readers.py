@@ -12,7 +12,15 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from openenv_gym.spaces.actions import check_action, check_discrete, read_box
+from openenv_gym.spaces.actions import (
+    check_action,
+    check_discrete,
+    read_array,
+    read_box,
+    refusal,
+    show_sample,
+)
+from openenv_gym.spaces.compat import make_box
 
 
 if TYPE_CHECKING:
@@ -20,7 +28,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["box_reader", "discrete_reader", "sample_reader", "scalar_reader"]
+    NumberSpace = spaces.Box | spaces.Discrete[Any] | spaces.MultiBinary | spaces.MultiDiscrete[Any]
+
+__all__ = [
+    "as_box",
+    "box_reader",
+    "discrete_reader",
+    "sample_reader",
+    "scalar_reader",
+    "stack_reader",
+]
 
 
 def discrete_reader(space: spaces.Discrete[Any], name: str) -> Callable[[Any], int]:
@@ -122,3 +139,46 @@ def sample_reader(space: gymnasium.Space[Any], name: str) -> Callable[[Any], Any
         return sample
 
     return read
+
+
+def stack_reader(element: spaces.Box, name: str) -> Callable[[Any], NDArray[Any]]:
+    """Return a function that turns any number of samples of `element` into one array.
+
+    Args:
+        element: The space of one of them.
+        name: What errors call them all.
+
+    Returns:
+        The function. It takes an array of that dtype and of shape ``(n, *element.shape)``
+        uncopied, converts what fits without loss, and raises `InvalidActionError` for anything
+        else.
+    """
+    dtype, inner, low, high = element.dtype, element.shape, element.low, element.high
+
+    def read(sample: Any) -> NDArray[Any]:
+        if isinstance(sample, np.ndarray):
+            count = len(sample) if sample.ndim else 0
+        elif isinstance(sample, (list, tuple)):
+            count = len(sample)
+        else:
+            raise refusal(name, f"is {show_sample(sample)}, expected an array")
+        shape = (count, *inner)
+        exact = type(sample) is np.ndarray and sample.dtype == dtype and sample.shape == shape
+        if exact and ((sample >= low).all() and (sample <= high).all()):
+            return sample  # type: ignore[no-any-return]
+        return read_array(sample, shape, dtype, low, high, name)
+
+    return read
+
+
+def as_box(space: NumberSpace) -> spaces.Box:
+    """Return the Box that has the same samples (as arrays) as a space of numbers."""
+    if isinstance(space, spaces.Box):
+        return space
+    if isinstance(space, spaces.MultiBinary):
+        return spaces.Box(0, 1, space.shape, np.int8)
+    if isinstance(space, spaces.Discrete):
+        low, count = np.array(space.start, space.dtype), np.array(space.n, space.dtype)
+    else:
+        low, count = space.start, space.nvec
+    return make_box(low, low + (count - 1), low.shape, np.dtype(space.dtype))

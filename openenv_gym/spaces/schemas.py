@@ -7,7 +7,7 @@
     Move = model_from_schema(schema, Action, "Move")
     ModelMapping.of(Move).space            # Discrete(7)
 
-docs/spaces.md, section *Models of a JSON Schema*, has the rules.
+docs/spaces.md, section 4, has the rules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pydantic_core import SchemaError
 
 from openenv_gym.errors import SpaceError
 from openenv_gym.models import Action
-from openenv_gym.spaces.mapping import ModelMapping, base_fields
+from openenv_gym.spaces.mapper import base_fields
+from openenv_gym.spaces.mapping import ModelMapping
 from openenv_gym.spaces.schema_types import NoTypeError, Place, TooLargeError, TypeReader
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import (
     AliasPath,
+    BaseModel,
     ConfigDict,
     Field,
     RootModel,
@@ -29,6 +30,8 @@ from .models import Colour, Everything, Level, Pose, one
 from .strategies import seeds
 
 
+# Gymnasium's Sequence takes the elements of a stack of numbers for Python's numbers.
+@pytest.mark.filterwarnings("ignore:.*Casting input x")
 @pytest.mark.parametrize(
     ("annotation", "info", "value", "sample"),
     [
@@ -52,6 +55,24 @@ from .strategies import seeds
             {"x": np.int64(1)},
             {"x": np.int64(1)},
         ),
+        (Literal["a"] | None, ..., None, np.int64(1)),
+        (list[float], ..., [0.5, 2.0], np.array([0.5, 2.0])),
+        (list[float], ..., [], np.array([])),
+        (list[bool], Field(min_length=2, max_length=2), [True, False], np.array([1, 0], np.int8)),
+        (list[Colour], ..., [Colour.GREEN, Colour.RED], np.array([1, 0])),
+        (list[str], ..., ["a", "b"], ("a", "b")),
+        (tuple[bool, str], ..., (True, "a"), (np.int64(1), "a")),
+        (set[Colour], ..., {Colour.GREEN}, np.array([0, 1], np.int8)),
+        (dict[str, bool], ..., {"a": True}, (("a", np.int64(1)),)),
+        (
+            dict[Colour, bool],
+            Field(min_length=2),
+            {Colour.GREEN: True, Colour.RED: False},
+            {"RED": np.int64(0), "GREEN": np.int64(1)},
+        ),
+        (float | None, ..., None, (np.int64(1), np.int64(0))),
+        (float | None, ..., 0.5, (np.int64(0), np.array(0.5))),
+        (int | str, ..., "a", (np.int64(1), "a")),
         (RootModel[Colour], ..., RootModel[Colour](Colour.GREEN), np.int64(1)),
     ],
 )
@@ -129,6 +150,35 @@ GOOD = ModelMapping.of(Everything).to_sample(Everything())
 
 
 @pytest.mark.parametrize(
+    ("annotation", "sample", "field"),
+    [
+        (list[str], ("a", 5), "field[1]"),
+        (list[str], ["a"], "field"),
+        (list[Pose], ({"x": np.array(0.0), "turned": 7},), "field[0].turned"),
+        (list[list[str]], (("a",), ("b", 5)), "field[1][1]"),
+        (list[float], np.zeros((2, 2)), "field"),
+        (list[float], np.array([np.nan]), "field"),
+        (list[float], "abc", "field"),
+        (list[Colour], np.array([0, 2]), "field"),
+        (tuple[bool, str], (1, 5), "field[1]"),
+        (tuple[bool, str], (1,), "field"),
+        (set[Colour], np.array([0, 2], np.int8), "field"),
+        (dict[str, bool], (("a", 7),), "field[0][1]"),
+        (dict[str, bool], {"a": 1}, "field"),
+        (int | None, 3, "field"),
+        (int | None, (2, 0), "field[0]"),
+        (int | None, (0, "x"), "field[0]"),
+        (Pose | None, (0, {"x": np.array(0.0), "turned": 7}), "field[0].turned"),
+    ],
+)
+def test_where_a_sample_is_wrong_is_named(annotation: Any, sample: Any, field: str) -> None:
+    with pytest.raises(InvalidActionError) as caught:
+        one(annotation).to_model(sample)
+    assert caught.value.field == field
+    assert caught.value.message.startswith(field)
+
+
+@pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"flag": 2}, "flag"),
@@ -199,6 +249,53 @@ def test_what_no_space_can_say_is_checked_by_the_model() -> None:
 def test_anything_else_is_refused_as_an_action(sample: Any) -> None:
     with pytest.raises(InvalidActionError):
         ModelMapping.of(Everything).to_model(sample)
+
+
+def test_an_option_of_a_union_is_checked_by_its_own_model() -> None:
+    class Even(BaseModel):
+        pair: int = Field(ge=0, le=10, multiple_of=2)
+
+    with pytest.raises(InvalidActionError, match="multiple of 2") as caught:
+        one(Even | Pose).to_model((0, {"pair": 3}))
+    assert caught.value.field == "field[0].pair"
+
+
+class Left(BaseModel):
+    steps: int = Field(ge=0, le=3)
+
+
+class Right(BaseModel):
+    steps: int = Field(ge=0, le=3)
+
+
+class Further(Right):
+    pass
+
+
+def test_models_with_the_same_fields_stay_apart() -> None:
+    mapping = one(Left | Right)
+    assert_identical(
+        mapping.to_sample(mapping.model(field=Right(steps=2))),
+        (np.int64(1), {"steps": np.int64(2)}),
+    )
+    assert type(mapping.to_model((1, {"steps": 2})).field) is Right
+    # What derives from an option is one of it.
+    assert mapping.to_sample(mapping.model(field=Further(steps=2)))[0] == 1
+
+
+def test_a_value_of_no_type_of_a_union_is_named() -> None:
+    mapping = one(int | None)
+    with pytest.raises(ValueError, match="field is 'x' .str., which none of its types takes"):
+        mapping.to_sample(mapping.model.model_construct(field="x"))
+
+
+def test_actions_inside_actions_leave_their_base_fields_out() -> None:
+    class Step(Action):
+        left: bool
+
+    mapping = one(list[Step])
+    assert mapping.space == gs.Sequence(gs.Dict({"left": gs.Discrete(2)}))
+    assert mapping.to_model(({"left": 1},)).field == [Step(left=True)]
 
 
 # -- the cache --------------------------------------------------------------------------------
