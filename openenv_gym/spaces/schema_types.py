@@ -366,7 +366,9 @@ def _lengths(node: Mapping[str, Any], least: str, most: str) -> tuple[int | None
             raise NoTypeError(f"{keyword} {value!r:.40} is no length")
         found.append(value)
     shortest, longest = found
-    if shortest is not None and shortest > (_MAX_LENGTH if longest is None else longest):
+    if shortest is not None and shortest > min(
+        _MAX_LENGTH, _MAX_LENGTH if longest is None else longest
+    ):
         raise NoTypeError(f"{least} {shortest} is too large")
     # A longest length that nothing reaches says nothing.
     return shortest, None if longest is not None and longest > _MAX_LENGTH else longest

@@ -7,7 +7,7 @@
     Move = model_from_schema(schema, Action, "Move")
     ModelMapping.of(Move).space            # Discrete(7)
 
-docs/spaces.md, section *Models of a JSON Schema*, has the rules.
+docs/spaces.md, section 4, has the rules.
 """
 
 from __future__ import annotations
