@@ -225,7 +225,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         Raises:
             OpenEnvGymError: As `step`.
         """
-        channel = await self._connected("describe_actions")
+        channel = await self._link.channel("describe_actions")
         return await channel.describe_actions()
 
     # -- sessions -----------------------------------------------------------------------------
