@@ -90,7 +90,7 @@ class RemoteSession:
         return cast("dict[str, Any]", self.request("state", []))
 
     def describe_actions(self) -> dict[str, Any]:
-        """Return what an agent is told about the actions (docs/openenv.md, *Discovery*).
+        """Return what an agent is told about the actions (docs/discovery.md).
 
         Returns:
             Plain JSON data. ``actions``: of each kind ``name``, ``description``, ``schema`` (JSON

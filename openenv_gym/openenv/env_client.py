@@ -214,7 +214,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
     @awaitable
     async def describe_actions(self) -> dict[str, Any]:
-        """Return what an agent is told about the actions (docs/openenv.md, *Discovery*).
+        """Return what an agent is told about the actions (docs/discovery.md).
 
         Returns:
             Plain JSON data. ``actions``: of each kind ``name``, ``description``, ``schema`` (JSON
