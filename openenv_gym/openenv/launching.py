@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from openenv_gym import errors
@@ -54,10 +54,7 @@ class Starting(Call[ClientT], Generic[ClientT]):
 
     def sync(self) -> SyncEnvClient[Any, Any, Any]:
         """Start the server, and return a blocking client that is connected to it."""
-        return run_blocking(self._start_once()).sync()
-
-    async def _start_once(self) -> ClientT:
-        return await self
+        return run_blocking(self).sync()
 
     async def __aenter__(self) -> ClientT:
         return await self
@@ -70,9 +67,6 @@ class Starting(Call[ClientT], Generic[ClientT]):
     ) -> None:
         if self._client is not None:
             await self._client.close()
-
-    def __await__(self) -> Generator[Any, Any, ClientT]:
-        return self._coroutine.__await__()
 
 
 def launch_image(image: str, provider: str | Provider | None) -> Launch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
@@ -39,6 +40,7 @@ class AttachedDialect(JsonDialect):
         super().__init__(connection)
         self._endpoint = endpoint
         self._session_id = session_id
+        self._holds = threading.Lock()  # held while the session is ours to let go
 
     def begin(self) -> Work | None:
         """Take hold of the session; one connection at a time may."""
@@ -49,22 +51,32 @@ class AttachedDialect(JsonDialect):
         except errors.SessionError as error:
             connection.refuse(error)
             return None
-        if connection.opened(_Attached(caller)):  # type: ignore[arg-type]
+        self._holds.acquire()
+        if connection.opened(_Attached(caller, self._let_go)):  # type: ignore[arg-type]
             connection.attached()
         else:
-            self._endpoint.detach(self._session_id)
+            self._let_go()
         return None
 
     def leave(self, session: Any) -> None:
         """Let go of the session, which goes on."""
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Do so once: by then another connection may have it."""
+        try:
+            self._holds.release()
+        except RuntimeError:
+            return
         self._endpoint.detach(self._session_id)
 
 
 class _Attached:
     """What a connection needs of a session: requests of it run one after the other."""
 
-    def __init__(self, caller: DirectCaller) -> None:
+    def __init__(self, caller: DirectCaller, let_go: Callable[[], None]) -> None:
         self._caller = caller
+        self._let_go = let_go
         self._queue: deque[Request] = deque()
         self._busy = False
         self._lock = threading.Lock()
@@ -90,8 +102,9 @@ class _Attached:
                     return
                 request = self._queue.popleft()
             if request.op == "close":
-                connection.finish()
                 # The connection is the client's to close; the session ends by its own request.
+                connection.finish()
+                self._let_go()
                 continue
             connection.send_packet(self._answer(request, connection))
 

@@ -8,6 +8,7 @@ import json
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
+from websockets.exceptions import ConnectionClosedOK
 from websockets.sync.client import connect
 
 from openenv_gym.protocol.limits import Limits
@@ -265,6 +266,8 @@ def test_a_websocket_on_a_session_of_http(site):
         assert closing == {"session_id": id_, "closed": False, "closing": True}
         assert ask(ws, "step", {"steps": 1})["observation"]["at"] == 8
         ws.send('{"type": "close"}')
+        with pytest.raises(ConnectionClosedOK):  # the server's word, not ours
+            ws.recv(10)
     assert eventually(lambda: site.open_sessions == 0)
 
 
