@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         ToolInfo,
     )
     from openenv_gym.openenv import (
+        AutoAction,
+        AutoEnv,
         EnvClient,
         GenericAction,
         GenericEnvClient,
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Action",
     "Array",
+    "AutoAction",
+    "AutoEnv",
     "CallToolAction",
     "CallToolObservation",
     "EnvClient",
@@ -79,6 +83,8 @@ __all__ = [
 _HOMES = {
     "Action": "openenv_gym.models",
     "Array": "openenv_gym.models",
+    "AutoAction": "openenv_gym.openenv",
+    "AutoEnv": "openenv_gym.openenv",
     "CallToolAction": "openenv_gym.models",
     "CallToolObservation": "openenv_gym.models",
     "EnvClient": "openenv_gym.openenv",

@@ -12,7 +12,7 @@ import pytest
 
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["docs/clients.md", "docs/mcp.md", "docs/vector.md"]
+PAGES = ["docs/clients.md", "docs/mcp.md", "docs/vector.md", "docs/discovery.md"]
 BLOCKS = [
     pytest.param(block, id=f"{page}-{number}")
     for page in PAGES

@@ -89,6 +89,17 @@ class RemoteSession:
         """Return what the environment tells about itself (OpenEnv's ``state()``)."""
         return cast("dict[str, Any]", self.request("state", []))
 
+    def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent is told about the actions (docs/discovery.md).
+
+        Returns:
+            Plain JSON data. ``actions``: of each kind ``name``, ``description``, ``schema`` (JSON
+            Schema) and ``fields`` (type, bounds, labels ... of each); ``tools``: of each ``name``,
+            ``description`` and ``input_schema``; ``legal``: the actions that are legal now, by
+            field, or None where all of the space are, as far as anybody says.
+        """
+        return cast("dict[str, Any]", self.request("describe_actions", []))
+
     def save_state(self) -> Any:
         """Return plain data from which `restore_state` makes the present state again.
 

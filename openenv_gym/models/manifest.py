@@ -45,6 +45,9 @@ _OWN_FIELDS = (
 """Fields that OpenEnv does not have: a misspelling of one must not pass for a field of OpenEnv's,
 or `untrusted` would be off without a word."""
 
+_CLASS = r"^([A-Za-z_][\w.]*:)?[A-Za-z_]\w*$"
+_CLASS_TEXT = "a class, such as `EchoAction` or `echo_env.models:EchoAction`"
+
 
 class ManifestId(BaseModel):
     """One Gymnasium id that the package provides, with what its spec says.
@@ -87,6 +90,11 @@ class Manifest(BaseModel):
         runtime: OpenEnv's kind of server.
         app: ``module:attribute`` of the server's application, seen from the package.
         port: Port of the server inside its container.
+        client: The package's client, a name or ``module:name``; without it ``EchoEnv``, for a
+            package ``echo_env``.
+        action: Its action model, likewise; without it ``EchoAction``.
+        observation: Its observation model, likewise; without it ``EchoObservation``.
+        default_image: Container image of a package of OpenEnv.
         distribution: Name to `pip install`.
         license: SPDX expression of the environment with all that its image holds.
         image: Container image without registry and tag.
@@ -117,6 +125,12 @@ class Manifest(BaseModel):
         description="`module:attribute`, such as `server.app:app`",
     )
     port: int = Field(default=8000, ge=1, le=65535, description="a port from 1 to 65535")
+    client: str | None = Field(default=None, pattern=_CLASS, description=_CLASS_TEXT)
+    action: str | None = Field(default=None, pattern=_CLASS, description=_CLASS_TEXT)
+    observation: str | None = Field(default=None, pattern=_CLASS, description=_CLASS_TEXT)
+    default_image: str | None = Field(
+        default=None, description="the name of a container image, such as `echo-env:latest`"
+    )
 
     distribution: str | None = Field(
         default=None,

@@ -51,6 +51,9 @@ class Channel(Protocol):
     async def mcp(self, request: dict[str, Any]) -> dict[str, Any]:
         """Pass a JSON-RPC request on; return the response."""
 
+    async def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent may do; see `EnvClient.describe_actions`."""
+
     async def close(self) -> None:
         """End the session; safe to repeat."""
 
@@ -58,8 +61,13 @@ class Channel(Protocol):
 class JsonChannel:
     """A session over OpenEnv's JSON."""
 
-    def __init__(self, connection: JsonConnection) -> None:
+    def __init__(
+        self, connection: JsonConnection, address: Address, options: WebSocketOptions
+    ) -> None:
         self._connection = connection
+        self._address = address
+        self._options = options
+        self._seen: dict[str, Any] = {}  # the last payload, which may list what is legal
 
     @property
     def closed(self) -> bool:
@@ -70,7 +78,7 @@ class JsonChannel:
         """Begin an episode; see `Channel`."""
         data = _to_json(kwargs, "reset")
         try:
-            return await self._connection.request(RequestType.RESET, data)
+            return self._note(await self._connection.request(RequestType.RESET, data))
         except errors.InvalidActionError as error:
             # OpenEnv has one code for what it does not take, which here is no action.
             raise errors.InvalidOptionError(
@@ -80,7 +88,7 @@ class JsonChannel:
     async def step(self, action: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
         """Take a step; see `Channel`."""
         data = _to_json(action, "step")
-        return await self._connection.request(RequestType.STEP, data, timeout_s)
+        return self._note(await self._connection.request(RequestType.STEP, data, timeout_s))
 
     async def state(self) -> dict[str, Any]:
         """Return the environment's state."""
@@ -90,9 +98,20 @@ class JsonChannel:
         """Pass a JSON-RPC request on."""
         return await self._connection.request(RequestType.MCP, _to_json(request, "mcp"))
 
+    async def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent may do; see `describe_over_json`."""
+        # What few ask for costs the others nothing.
+        from openenv_gym.openenv.describing import describe_over_json
+
+        return await describe_over_json(self._address, self._options, self.mcp, self._seen)
+
     async def close(self) -> None:
         """End the session."""
         await self._connection.close()
+
+    def _note(self, payload: dict[str, Any]) -> dict[str, Any]:
+        self._seen = payload
+        return payload
 
 
 class BinaryChannel:
@@ -121,6 +140,11 @@ class BinaryChannel:
     async def state(self) -> dict[str, Any]:
         """Return the environment's state."""
         return _checked_map((await self._connection.request("state", [])).value, "state")
+
+    async def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent may do."""
+        value = (await self._connection.request("describe_actions", [])).value
+        return _checked_map(value, "describe_actions")
 
     async def mcp(self, request: dict[str, Any]) -> dict[str, Any]:
         """Pass a JSON-RPC request on."""
@@ -196,7 +220,8 @@ async def open_channel(
             field="options",
             hint="Configure the environment where its server is started.",
         )
-    return JsonChannel(JsonConnection(socket, message_timeout_s=message_timeout_s))
+    connection = JsonConnection(socket, message_timeout_s=message_timeout_s)
+    return JsonChannel(connection, address, options)
 
 
 def _payload(value: Any) -> dict[str, Any]:

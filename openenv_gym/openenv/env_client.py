@@ -212,6 +212,22 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         channel = await self._link.channel("state")
         return self._parse_state(await channel.state())
 
+    @awaitable
+    async def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent is told about the actions (docs/discovery.md).
+
+        Returns:
+            Plain JSON data. ``actions``: of each kind ``name``, ``description``, ``schema`` (JSON
+            Schema) and ``fields`` (type, bounds, labels ... of each); ``tools``: of each ``name``,
+            ``description`` and ``input_schema``; ``legal``: the actions that are legal now, by
+            field, or None where all of the space are, as far as anybody says.
+
+        Raises:
+            OpenEnvGymError: As `step`.
+        """
+        channel = await self._link.channel("describe_actions")
+        return await channel.describe_actions()
+
     # -- sessions -----------------------------------------------------------------------------
 
     @awaitable

@@ -64,6 +64,10 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """Return what the environment tells about itself; see `EnvClient.state`."""
         return run_blocking(self._client.state())
 
+    def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent is told; see `EnvClient.describe_actions`."""
+        return run_blocking(self._client.describe_actions())
+
     def close(self) -> None:
         """End the session and what belongs to it; see `EnvClient.close`."""
         run_blocking(self._client.close())

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from openenv_gym import errors
 from openenv_gym.client.lockstep import Lockstep
 from openenv_gym.client.web_socket import WebSocket
-from openenv_gym.models import ToolErrorType
+from openenv_gym.models import CallToolAction, ToolErrorType
 from openenv_gym.protocol.jsonrpc import RpcCode
 from openenv_gym.protocol.openenv_json import dump_json, load_json
 
@@ -54,6 +54,15 @@ class ToolsChannel(Lockstep):
             kind = ToolErrorType.EXECUTION_ERROR
             fields["error"] = {"error_type": kind.value, "message": error.message}
         return {"observation": fields}
+
+    async def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent may do: call the tools."""
+        # What few ask for costs the others nothing.
+        from openenv_gym.bridge.describing import read_tools
+        from openenv_gym.spaces import describe_kind
+
+        tools = read_tools({"result": await self._result("tools/list", {}, None)})
+        return {"actions": [describe_kind(CallToolAction)], "tools": tools, "legal": None}
 
     async def mcp(self, request: dict[str, Any]) -> dict[str, Any]:
         """Pass a JSON-RPC request on; return the response."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CatalogueEntry",
     "find_manifest",
+    "forget_environments",
     "known_environments",
     "lookup",
     "register_all",
@@ -59,6 +60,11 @@ def known_environments() -> Mapping[str, CatalogueEntry]:
         **discover(catalogue),
         **catalogue.entries,
     }
+
+
+def forget_environments() -> None:
+    """Have the next look find what was installed meanwhile."""
+    known_environments.cache_clear()
 
 
 def lookup(env_id: str) -> CatalogueEntry:

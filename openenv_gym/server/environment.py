@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import gymnasium
@@ -76,6 +76,14 @@ class Environment(Generic[ActT, ObsT, StateT]):
         """What the environment tells about itself; subclasses may return a model of their own."""
         return State(episode_id=self._episode_id, step_count=self._step_count)
 
+    def json_schemas(self) -> dict[str, Any]:
+        """Return JSON Schemas of ``action``, ``observation`` and ``state``."""
+        return {
+            "action": self.action_model.model_json_schema(),
+            "observation": self.observation_model.model_json_schema(),
+            "state": type(self.state).model_json_schema(),
+        }
+
     def render(self) -> Any:
         """Return a picture of the current state in the form that `render_mode` asks for."""
         return None
@@ -106,6 +114,29 @@ class Environment(Generic[ActT, ObsT, StateT]):
             pydantic.ValidationError: `action_model` refuses it.
         """
         return self.action_model.model_validate(data)
+
+    def legal_actions(self) -> Sequence[ActT | Mapping[str, Any]] | None:
+        """Return what may be done now; an agent asks for it by ``describe_actions``.
+
+        Returns:
+            Actions, or mappings of the fields that matter; None (the default) where everything in
+            the action space is legal. It is called between `reset` and the next action, and not
+            with every step.
+        """
+        return None
+
+    def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent is told about the actions, but for which of them are legal now.
+
+        Returns:
+            ``actions``: a description of each kind (`openenv_gym.spaces.describe_kind`), and
+            ``tools``: of each tool its ``name``, ``description`` and ``input_schema``.
+        """
+        from openenv_gym.server.describing import action_labels
+        from openenv_gym.spaces.choices import describe_kind
+
+        labels = action_labels(self.remote_target)
+        return {"actions": [describe_kind(self.action_model, labels)], "tools": []}
 
     @property
     def remote_target(self) -> Any:

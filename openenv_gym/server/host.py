@@ -16,6 +16,7 @@ from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.generators import generator_state, same_state, set_state
 from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
+from openenv_gym.server.describing import describe_hosted, describe_own, hosted_mask
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.mcp.environment import MCPEnvironment
 from openenv_gym.server.mcp.rpc import ToolRpc
@@ -38,6 +39,9 @@ _CHANGING = frozenset(
     {"reset", "step", "set", "call", "restore_state", "reset_typed", "step_typed", "mcp"}
 )
 """Operations after which observed values may be others."""
+
+_MASK = "action_mask"
+"""What Gymnasium's environments call the legal actions in their infos."""
 
 
 class Host(Protocol):
@@ -89,6 +93,7 @@ class EnvironmentHost:
         self._rpc = ToolRpc(environment)
         self._started = False
         self._steps = 0
+        self._mask: Any = None  # of the last info, where there is one
         self._episode = 0
         self._observed: list[str] = []
         self._rng_known: Any = None
@@ -112,12 +117,13 @@ class EnvironmentHost:
         """Return JSON Schemas of action, observation and state."""
         if not isinstance(self.env, TypedEnv):
             return {"action": {}, "observation": {}, "state": State.model_json_schema()}
-        environment = self.env.environment
-        return {
-            "action": environment.action_model.model_json_schema(),
-            "observation": environment.observation_model.model_json_schema(),
-            "state": type(environment.state).model_json_schema(),
-        }
+        return self.env.environment.json_schemas()
+
+    def describe_kinds(self) -> dict[str, Any]:
+        """Return what an agent is told about the actions, but for which of them are legal now."""
+        described = self._describe_actions()
+        del described["legal"]
+        return described
 
     # -- operations ---------------------------------------------------------------------------
 
@@ -160,6 +166,7 @@ class EnvironmentHost:
     def _reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> list[Any]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._has_begun(seed)
+        self._mask = _mask_of(info)
         return [observation, info]
 
     def _has_begun(self, seed: int | None) -> None:
@@ -175,7 +182,9 @@ class EnvironmentHost:
         if not self._typed:  # a typed environment checks more, and does it itself
             check_hosted_action(self.env.action_space, action)
         self._steps += 1
-        return list(self.env.step(action))
+        outcome = list(self.env.step(action))
+        self._mask = _mask_of(outcome[-1])
+        return outcome
 
     def _render(self) -> Any:
         self._need_reset("render")
@@ -263,6 +272,7 @@ class EnvironmentHost:
             raise errors.ProtocolError(f"Expected a map, got {arguments!r:.40}.", field="args")
         outcome = self._side.reset(arguments)
         self._has_begun(arguments.get("seed"))
+        self._mask = _mask_of(outcome.metadata)
         return outcome
 
     def _step_typed(self, action: dict[str, Any], timeout_s: float | None = None) -> Outcome:
@@ -273,7 +283,15 @@ class EnvironmentHost:
         else:
             self._need_reset("step")
         self._steps += 1
-        return self._side.step(action, self._steps, timeout_s)
+        outcome = self._side.step(action, self._steps, timeout_s)
+        self._mask = _mask_of(outcome.metadata)
+        return outcome
+
+    def _describe_actions(self) -> dict[str, Any]:
+        if isinstance(self.env, TypedEnv):
+            return describe_own(self.env.environment, self._mask, started=self._started)
+        mask = hosted_mask(self.env, self._mask) if self._started else None
+        return describe_hosted(self.env, self._side.action_model, mask)
 
     # -- tools ----------------------------------------------------------------------------------
 
@@ -330,10 +348,15 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     ),
     "json_reset": lambda host, arguments: outcome_to_json(host._reset_typed(arguments)),
     "json_step": lambda host, action: outcome_to_json(host._step_typed(action)),
+    "describe_actions": EnvironmentHost._describe_actions,
     "mcp": EnvironmentHost._mcp,
     "json_mcp": lambda host, message: json.dumps(host._mcp(message)),
     "json_state": lambda host: json.dumps(to_plain(host._state())),
 }
+
+
+def _mask_of(info: Any) -> Any:
+    return info.get(_MASK) if isinstance(info, dict) else None
 
 
 def describe_env(env: Any, name: str) -> dict[str, Any]:

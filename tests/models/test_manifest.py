@@ -93,14 +93,17 @@ def test_a_manifest_of_openenv(write: Any) -> None:
     manifest = load_manifest(
         write(
             "name: coding_env\nversion: 0.1\naction: CodeAction\nvariables: {A: b}\n"
-            "default_image: some/image\nclient: Client\nobservation: O\nvalidation: {x: [1]}\n"
+            "default_image: some/image\nclient: a.b:Client\nobservation: O\nvalidation: {x: [1]}\n"
         )
     )
     assert (manifest.version, manifest.app, manifest.port) == ("0.1", "server.app:app", 8000)
     assert (manifest.untrusted, manifest.thread_affinity, manifest.ids) == (False, False, ())
     assert manifest.distribution is None
     assert manifest.model_extra is not None
-    assert manifest.model_extra["action"] == "CodeAction"
+    assert manifest.model_extra["variables"] == {"A": "b"}
+    classes = (manifest.client, manifest.action, manifest.observation)
+    assert classes == ("a.b:Client", "CodeAction", "O")
+    assert manifest.default_image == "some/image"
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,7 @@ def test_a_manifest_of_openenv(write: Any) -> None:
         ("name: a\nspec_version: 2", "spec_version", "`spec_version` is 2; expected 1"),
         ("name: a\nport: 80000", "port", "`port` is 80000; expected a port from 1 to 65535"),
         ("name: a\nport: www", "port", "`port` is 'www'; expected a port"),
+        ("name: a\nclient: a/b", "client", "expected a class, such as `EchoAction`"),
         ("name: a\napp: server.app", "app", "expected `module:attribute`"),
         ("name: a\nuntrusted: maybe", "untrusted", "`untrusted` is 'maybe'; expected true or fal"),
         ("name: a\nuntrused: true", "untrused", "expected `untrusted`"),

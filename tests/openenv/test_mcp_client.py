@@ -163,6 +163,9 @@ def test_production_mode_has_tools_and_no_control() -> None:
         with MCPToolClient(base_url=url, mode="production").sync() as client:
             assert "secret" in [tool.name for tool in client.list_tools()]
             assert client.call_tool("secret") == "production"
+            described = client.describe_actions()
+            assert "secret" in [tool["name"] for tool in described["tools"]]
+            assert [kind["name"] for kind in described["actions"]] == ["CallToolAction"]
             assert client.call_tool("mean", values=[1, 2]) == 1.5
             for name in ("fail", "fly"):
                 with pytest.raises(errors.EnvironmentFailedError, match=name):

@@ -11,6 +11,8 @@ import openenv_gym
 NAMES = [
     "Action",
     "Array",
+    "AutoAction",
+    "AutoEnv",
     "CallToolAction",
     "CallToolObservation",
     "EnvClient",
@@ -48,6 +50,8 @@ def test_all() -> None:
     [
         ("Action", "models"),
         ("Array", "models"),
+        ("AutoAction", "openenv"),
+        ("AutoEnv", "openenv"),
         ("CallToolAction", "models"),
         ("CallToolObservation", "models"),
         ("EnvClient", "openenv"),

@@ -211,6 +211,7 @@ def test_public_names() -> None:
     assert registration.__all__ == [
         "CatalogueEntry",
         "find_manifest",
+        "forget_environments",
         "known_environments",
         "lookup",
         "register_all",

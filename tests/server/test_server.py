@@ -31,7 +31,7 @@ def test_http_routes(site: Site) -> None:
     status, metadata = get(site, "/metadata")
     assert status == 200 and metadata["name"] == "CountingEnv"
     status, schemas = get(site, "/schema")
-    assert status == 200 and set(schemas) == {"action", "observation", "state"}
+    assert status == 200 and set(schemas) == {"action", "observation", "state", "actions"}
     status, text = get(site, "/nowhere")
     assert status == 404 and "/health" in text
     status, text = get(site, "/ws")

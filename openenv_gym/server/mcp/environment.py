@@ -24,6 +24,7 @@ from openenv_gym.server.mcp.calls import ToolCaller
 from openenv_gym.server.mcp.text import ToolCallText, ToolResultText
 from openenv_gym.server.mcp.tools import Tool, ToolTable, make_mark, marked_methods
 from openenv_gym.server.mode import Mode
+from openenv_gym.spaces.choices import describe_kind
 
 
 __all__ = ["MCPEnvironment"]
@@ -184,6 +185,13 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT]):
     def list_tools(self) -> ListToolsObservation:
         """Return the tools of this mode; counts as no step."""
         return ListToolsObservation(tools=[each.info for each in self.tools.of_mode(self.mode)])
+
+    def describe_actions(self) -> dict[str, Any]:
+        """Return what an agent is told: its own kind of action, calls of tools, and the tools."""
+        described = super().describe_actions()
+        described["actions"].append(describe_kind(CallToolAction))
+        described["tools"] = [each.model_dump() for each in self.list_tools().tools]
+        return described
 
     def call_tool(
         self, action: CallToolAction, *, timeout_s: float | None = None
