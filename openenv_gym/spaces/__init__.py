@@ -6,6 +6,7 @@ from openenv_gym.spaces.describe import describe_space
 from openenv_gym.spaces.json_form import json_schema, sample_from_json, sample_to_json
 from openenv_gym.spaces.mapping import ModelMapping
 from openenv_gym.spaces.models import Sample, model_from_space
+from openenv_gym.spaces.schemas import model_from_schema
 
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "check_action",
     "describe_space",
     "json_schema",
+    "model_from_schema",
     "model_from_space",
     "sample_from_json",
     "sample_to_json",
