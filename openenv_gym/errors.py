@@ -17,6 +17,7 @@
     │   ├── DecodeError
     │   ├── FrameTooLargeError
     │   ├── NotAnOpenEnvServerError
+    │   │   └── OtherProtocolError              a WebSocket server, which may speak OpenEnv's JSON
     │   └── VersionMismatchError
     ├── TransportError (ConnectionError)
     │   ├── ServerUnreachableError
@@ -81,6 +82,7 @@ __all__ = [
     "NotAnOpenEnvServerError",
     "NotAwaitedError",
     "OpenEnvGymError",
+    "OtherProtocolError",
     "OutOfDiskError",
     "ProtocolError",
     "ProviderError",
@@ -241,6 +243,12 @@ class NotAnOpenEnvServerError(ProtocolError):
     """Something answers at the address, but not this protocol."""
 
     code = "not_an_openenv_server"
+
+
+class OtherProtocolError(NotAnOpenEnvServerError):
+    """A WebSocket server took the connection, but not for this protocol; maybe OpenEnv's own."""
+
+    code = "other_protocol"
 
 
 class VersionMismatchError(ProtocolError):

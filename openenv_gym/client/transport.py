@@ -68,7 +68,8 @@ class Transport:
 
     Raises:
         ServerUnreachableError: Nothing answers.
-        NotAnOpenEnvServerError: Something else answers.
+        NotAnOpenEnvServerError: Something else answers; `OtherProtocolError` where it is a
+            WebSocket server.
         UnauthorizedError: The server wants a token, or another one.
         VersionMismatchError: The server does not know this protocol's version.
         ConnectionLostError: `why_lost` said so.
@@ -349,7 +350,7 @@ class Transport:
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS or protocol.handshake_exc:
             raise explain_refusal(self._address, response, protocol.handshake_exc)
         if protocol.subprotocol != SUBPROTOCOL:
-            raise errors.NotAnOpenEnvServerError(
+            raise errors.OtherProtocolError(
                 f"The WebSocket server at {self._address} does not speak {SUBPROTOCOL}."
             )
 

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
+from openenv_gym.registration.bridging import reach
 
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from openenv_gym.registration.catalogue import CatalogueEntry
     from openenv_gym.registration.shared import SharedServer
 
-__all__ = ["choose_place", "connect", "make_env", "open_session", "session_options", "start"]
+__all__ = ["choose_place", "make_env", "open_session", "session_options", "start"]
 
 START_S = 60.0  # a server that starts imports its environment first
 
@@ -61,7 +62,9 @@ def make_env(
         hosted_time_limit: Apply the hosted environment's time limit where the id has none itself.
             (`gymnasium.make` keeps ``max_episode_steps`` to itself, so that this limit can be
             shortened by it, and lengthened or lifted only together with this option.)
-        **options: Options of the environment.
+        **options: Options of the environment. With ``openenv/Remote-v0`` and an OpenEnv server
+            there are two: ``action_model`` and ``observation_model``, which take the place of what
+            the server's schemas say.
 
     Raises:
         InvalidOptionError: An option is unknown, missing or wrong.
@@ -120,7 +123,7 @@ def _make_remote(
     if place == "server":
         connection = where.connect(entry, options, timeout_s=timeout_s, wait_s=wait_s)
     elif place == "base_url":
-        connection = connect(entry, where, options, timeout_s=timeout_s, wait_s=wait_s)
+        connection, release = reach(entry, where, options, timeout_s=timeout_s, wait_s=wait_s)
     else:
         running = start(entry, provider, allow_unisolated=allow_unisolated)
         release = running.stop
@@ -179,33 +182,6 @@ def _stopping(running: RunningServer) -> Iterator[None]:
     except BaseException:
         running.stop()
         raise
-
-
-def connect(
-    entry: CatalogueEntry,
-    base_url: str,
-    options: dict[str, Any],
-    *,
-    timeout_s: float,
-    wait_s: float,
-    vector: dict[str, Any] | None = None,
-) -> Connection:
-    """Open a session on a server that runs already.
-
-    Raises:
-        OpenEnvGymError: The session cannot be opened.
-    """
-    from openenv_gym.client import Connection, parse_base_url
-
-    return Connection(
-        parse_base_url(base_url),
-        options,
-        package=entry.package,
-        token=os.environ.get("OPENENV_TOKEN"),
-        vector=vector,
-        timeout_s=timeout_s,
-        wait_s=wait_s,
-    )
 
 
 def start(

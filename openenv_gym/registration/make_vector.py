@@ -10,10 +10,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
+from openenv_gym.registration.bridging import reach
 from openenv_gym.registration.lodging import Lodging
 from openenv_gym.registration.make import (
     choose_place,
-    connect,
     open_session,
     session_options,
     start,
@@ -219,7 +219,9 @@ class _Opening:
 
         def open_one(index: int, vector: dict[str, Any]) -> Opened:
             url = urls[index % len(urls)]
-            return Opened(connect(self._entry, url, self.options, vector=vector, **self._limits))
+            return Opened(
+                *reach(self._entry, url, dict(self.options), vector=vector, **self._limits)
+            )
 
         return self._open(num_envs, num_sessions, open_one)
 

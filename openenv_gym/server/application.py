@@ -43,6 +43,8 @@ class Application:
         needs_one_thread: Tells the same of an environment that is made with some options.
         releases_gil: Tells whether most of a step's time is spent without Python's global lock,
             so that sub-environments of a vector session gain from several threads.
+        waits_elsewhere: Most of a step's time is spent waiting for something outside this process,
+            so that all sub-environments of a vector session are to be in their steps at once.
         native: Makes a vectorised implementation of the environment.
         mode: Whether who connects controls the environment, or only calls its tools.
     """
@@ -55,6 +57,7 @@ class Application:
     observables: Callable[[AnyEnvironment], tuple[str, ...]] = field(default=lambda env: ())
     needs_one_thread: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
     releases_gil: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
+    waits_elsewhere: bool = False
     native: NativeFactory | None = None
     mode: Mode = field(default_factory=Mode.of_process)
 
@@ -92,7 +95,9 @@ class Application:
             Exception: Whatever the factory raises.
         """
         check_options(self.factory, options)
-        traits = Traits(self.pins(options), self.releases_gil(options), max_threads)
+        traits = Traits(
+            self.pins(options), self.releases_gil(options), self.waits_elsewhere, max_threads
+        )
         return make_vector_host(
             lambda: self._make(options), options, vector, traits, self.native, self.name
         )

@@ -76,6 +76,14 @@ class Environment(Generic[ActT, ObsT, StateT]):
         """What the environment tells about itself; subclasses may return a model of their own."""
         return State(episode_id=self._episode_id, step_count=self._step_count)
 
+    def json_schemas(self) -> dict[str, Any]:
+        """Return JSON Schemas of ``action``, ``observation`` and ``state``."""
+        return {
+            "action": self.action_model.model_json_schema(),
+            "observation": self.observation_model.model_json_schema(),
+            "state": type(self.state).model_json_schema(),
+        }
+
     def render(self) -> Any:
         """Return a picture of the current state in the form that `render_mode` asks for."""
         return None

@@ -112,12 +112,7 @@ class EnvironmentHost:
         """Return JSON Schemas of action, observation and state."""
         if not isinstance(self.env, TypedEnv):
             return {"action": {}, "observation": {}, "state": State.model_json_schema()}
-        environment = self.env.environment
-        return {
-            "action": environment.action_model.model_json_schema(),
-            "observation": environment.observation_model.model_json_schema(),
-            "state": type(environment.state).model_json_schema(),
-        }
+        return self.env.environment.json_schemas()
 
     # -- operations ---------------------------------------------------------------------------
 

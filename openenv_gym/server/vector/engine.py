@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import gymnasium
@@ -124,17 +124,21 @@ class SubEnvironments:
                 raise reset_needed("reset with a mask", never, self._first)
         outcome = Outcome(count)
         observations, infos = outcome.observations, outcome.infos
-        for i in chosen:
-            members.due[i] = members.over[i] = False
-            try:
-                observations[i], infos[i] = members.resets[i](
-                    seed=None if seeds is None else seeds[i],
-                    # A copy for each: what one takes out must not be missing for the next.
-                    options=options if options is None else detached(options),
-                )
-                members.started[i] = True
-            except BaseException as error:
-                outcome.failures.append((i, error))
+
+        def reset_some(indices: Iterable[int]) -> None:
+            for i in indices:
+                members.due[i] = members.over[i] = False
+                try:
+                    observations[i], infos[i] = members.resets[i](
+                        seed=None if seeds is None else seeds[i],
+                        # A copy for each: what one takes out must not be missing for the next.
+                        options=options if options is None else detached(options),
+                    )
+                    members.started[i] = True
+                except BaseException as error:
+                    outcome.failures.append((i, error))
+
+        self._share(chosen, reset_some)
         self._started = all(members.started)
         batch = None if outcome.failures else self._observations(outcome, chosen)
         found = batch_infos(infos, {}, outcome.failures)
@@ -157,13 +161,7 @@ class SubEnvironments:
         found = self._actions.read(actions, every, members.due)
         resets = self._next_step and True in members.due
         outcome = Outcome(self._count)
-        if self._crew is None:
-            self._stepper(members, every, found, outcome)
-        else:
-            indices = iter(every)
-            self._crew.share(
-                lambda: self._stepper(members, indices, found, outcome), self._crew.size
-            )
+        self._share(every, lambda indices: self._stepper(members, indices, found, outcome))
         failures = outcome.failures
         observations = None if failures else self._observations(outcome, every)
         rewards = self._rewards(outcome.rewards, resets, failures)
@@ -181,6 +179,14 @@ class SubEnvironments:
             np.array(outcome.truncations, np.bool_),
             infos,
         ]
+
+    def _share(self, chosen: Sequence[int], work: Callable[[Iterable[int]], None]) -> None:
+        """Do something with sub-environments, in as many threads as there are for it."""
+        if self._crew is None or len(chosen) < 2:
+            work(chosen)
+            return
+        indices = iter(chosen)  # whoever is free takes the next one
+        self._crew.share(lambda: work(indices), min(self._crew.size, len(chosen) - 1))
 
     def _observations(self, outcome: Outcome, chosen: Sequence[int]) -> Any:
         """Return the batch of all observations, those that were not asked for as they were."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,11 +34,13 @@ class Traits:
     Attributes:
         pinned: All calls must come from one thread.
         releases_gil: Several threads step faster than one.
+        waits_elsewhere: Steps wait, so that all sub-environments are to be in theirs at once.
         max_threads: See `SubEnvironments`.
     """
 
     pinned: bool = False
     releases_gil: bool = False
+    waits_elsewhere: bool = False
     max_threads: int = MAX_THREADS
 
 
@@ -52,7 +55,8 @@ def make_vector_host(
     """Make the sub-environments of a session.
 
     Args:
-        make: Makes one; called in the order of the sub-environments.
+        make: Makes one; called in the order of the sub-environments, or, where they wait for
+            something outside, for several at once.
         options: What it is made with.
         vector: What the client asked for.
         traits: How the environment behaves.
@@ -70,10 +74,12 @@ def make_vector_host(
     envs: list[gymnasium.Env[Any, Any]] = []
     limit = vector.max_episode_steps
     try:
-        for _ in range(vector.num_envs):
-            environment = make()
-            made.append(environment)
-            envs.append(_as_sub_environment(environment, vector))
+        if traits.waits_elsewhere:
+            made += _make_at_once(make, vector.num_envs, traits.max_threads)
+        for index in range(vector.num_envs):
+            if index == len(made):
+                made.append(make())
+            envs.append(_as_sub_environment(made[index], vector))
         _compare_spaces(envs, different=vector.different_spaces)
         own_limit = vars(made[0]).get("openenv_time_limit")
         schemas = EnvironmentHost(made[0]).schemas()
@@ -82,7 +88,9 @@ def make_vector_host(
             close_quietly(each)
         raise
     threads = 1
-    if traits.releases_gil and not traits.pinned:
+    if traits.waits_elsewhere:
+        threads = min(traits.max_threads, len(envs))
+    elif traits.releases_gil and not traits.pinned:
         threads = min(os.cpu_count() or 1, len(envs))
     return VectorHost(
         SubEnvironments(
@@ -101,6 +109,25 @@ def make_vector_host(
         time_limit=own_limit,
         max_episode_steps=own_limit if vector.own_limit else limit,
     )
+
+
+def _make_at_once(
+    make: Callable[[], AnyEnvironment], count: int, max_threads: int
+) -> list[AnyEnvironment]:
+    """Make sub-environments that wait for something while they are made.
+
+    Raises:
+        Exception: What the first of them raised; by then the others are closed.
+    """
+    with concurrent.futures.ThreadPoolExecutor(min(count, max_threads)) as pool:
+        calls = [pool.submit(make) for _ in range(count)]
+    failures = [error for call in calls if (error := call.exception()) is not None]
+    if failures:
+        for call in calls:
+            if call.exception() is None:
+                close_quietly(call.result())
+        raise failures[0]
+    return [call.result() for call in calls]
 
 
 def _as_sub_environment(

@@ -1,0 +1,124 @@
+"""An OpenEnv server as an application that can be served in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openenv_gym import errors
+from openenv_gym.bridge.environment import BridgeEnvironment
+from openenv_gym.bridge.schemas import Schemas, fetch_schemas
+from openenv_gym.bridge.session import BridgeSession
+from openenv_gym.client import parse_base_url
+from openenv_gym.client.web_socket import WebSocketOptions
+from openenv_gym.models import Action, Observation
+from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.server import Application
+
+
+__all__ = ["RemoteServer", "bridge_app"]
+
+_CLOSE_S = 1.0
+_CONNECT_S = 10.0
+
+
+class RemoteServer:
+    """An OpenEnv server, and what is known of it.
+
+    Args:
+        base_url: Where it is.
+        token: Credential for it.
+        action_model: Takes the place of the model that is made of the server's schema.
+        observation_model: Likewise.
+        timeout_s: Limit of each request.
+        wait_s: How long to wait for a place.
+
+    Attributes:
+        action_model: Model of the actions.
+        observation_model: Model of the observations.
+
+    Raises:
+        InvalidOptionError: A model is none, or the URL.
+        SpaceError: There is no space for the server's actions or observations.
+        OpenEnvGymError: See `fetch_schemas`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        token: str | None = None,
+        action_model: type[Action] | None = None,
+        observation_model: type[Observation] | None = None,
+        timeout_s: float = 120.0,
+        wait_s: float = 0.0,
+    ) -> None:
+        _check_model("action_model", action_model, Action)
+        _check_model("observation_model", observation_model, Observation)
+        self.address = parse_base_url(base_url)
+        self._options = WebSocketOptions(
+            token=token,
+            connect_timeout_s=min(timeout_s, _CONNECT_S),
+            close_timeout_s=_CLOSE_S,
+        )
+        self._timeout_s = timeout_s
+        self._wait_s = wait_s
+        self._schemas: Schemas = fetch_schemas(
+            self.address,
+            headers=self._options.request_headers(),
+            timeout_s=min(timeout_s, _CONNECT_S),
+        )
+        self._own = {"action": action_model, "observation": observation_model}
+        self.action_model = action_model or self._schemas.action_model()
+        self.observation_model = observation_model or self._schemas.observation_model()
+
+    def open_session(self) -> BridgeSession:
+        """Open a session.
+
+        Raises:
+            CapacityError: There is no free place.
+            OpenEnvGymError: There is no session to be had.
+        """
+        return BridgeSession(
+            self.address, self._options, timeout_s=self._timeout_s, wait_s=self._wait_s
+        )
+
+    def json_schemas(self) -> dict[str, Any]:
+        """Return JSON Schemas of action, observation and state."""
+        found: dict[str, Any] = {
+            "action": self._schemas.action,
+            "observation": self._schemas.observation,
+            "state": self._schemas.state or {},
+        }
+        found |= {name: model.model_json_schema() for name, model in self._own.items() if model}
+        return {name: schema if _travels(schema) else {} for name, schema in found.items()}
+
+
+def bridge_app(server: RemoteServer) -> Application:
+    """Make an application whose environments are sessions of an OpenEnv server."""
+
+    def environment() -> BridgeEnvironment:
+        return BridgeEnvironment(server)
+
+    return Application(
+        environment,
+        name=str(server.address),
+        description=f"What the OpenEnv server at {server.address} serves",
+        waits_elsewhere=True,
+    )
+
+
+def _travels(schema: Any) -> bool:
+    """Tell whether our protocol carries a schema: JSON has larger numbers, for instance."""
+    try:
+        encode_packet([schema])
+    except errors.EncodeError:
+        return False
+    return True
+
+
+def _check_model(name: str, model: Any, base: type) -> None:
+    if model is not None and not (isinstance(model, type) and issubclass(model, base)):
+        raise errors.InvalidOptionError(
+            f"{name}={model!r:.80}: expected a subclass of openenv_gym.{base.__name__}.",
+            field=name,
+        )
