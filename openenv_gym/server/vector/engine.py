@@ -67,6 +67,7 @@ class SubEnvironments:
         autoreset_mode: What happens after an episode's end.
         first: Number of the first one within the client's vector, for errors.
         threads: How many may step at once, this one included.
+        resets_at_once: As many may reset at once, when all are told to.
         pinned: Only the calling thread may touch the environments.
         max_threads: How many of those that were sent may be in their steps at once.
 
@@ -82,6 +83,7 @@ class SubEnvironments:
         autoreset_mode: AutoresetMode,
         first: int = 0,
         threads: int = 1,
+        resets_at_once: bool = False,
         pinned: bool = False,
         max_threads: int = MAX_THREADS,
     ) -> None:
@@ -98,6 +100,7 @@ class SubEnvironments:
         self._actions = ActionReader(envs[0].action_space, first=first)
         self._batcher = ObservationBatcher(envs[0].observation_space)
         self._crew = Crew(threads - 1) if threads > 1 else None
+        self._resets_at_once = resets_at_once
         self._partial: PartialSteps | None = None
         self._pinned = pinned
         self._max_threads = max_threads
@@ -138,7 +141,10 @@ class SubEnvironments:
                 except BaseException as error:
                     outcome.failures.append((i, error))
 
-        self._share(chosen, reset_some)
+        if self._resets_at_once:
+            self._share(chosen, reset_some)
+        else:
+            reset_some(chosen)
         self._started = all(members.started)
         batch = None if outcome.failures else self._observations(outcome, chosen)
         found = batch_infos(infos, {}, outcome.failures)

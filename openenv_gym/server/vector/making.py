@@ -98,6 +98,7 @@ def make_vector_host(
             autoreset_mode=vector.autoreset_mode,
             first=vector.first,
             threads=threads,
+            resets_at_once=traits.waits_elsewhere,
             pinned=traits.pinned,
             max_threads=traits.max_threads,
         ),
