@@ -59,6 +59,8 @@ GROUPS = {
     ),
 }
 
+OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command of the command line and return its exit status."""
@@ -135,6 +137,19 @@ def torch(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "torch", *arguments])
 
 
+def openenv(arguments: Sequence[str]) -> int:
+    """Run the tests against OpenEnv itself: `openenv [--envs DIR]`, a checkout's environments."""
+    parser = argparse.ArgumentParser(prog="dev.py openenv", add_help=False)
+    parser.add_argument("--envs", type=Path)
+    parsed, rest = parser.parse_known_args(arguments)
+    python = prepare("test")
+    for release, requirement in OPENENV_RELEASES.items():
+        ensure_venv(ROOT / ".venvs" / f"openenv-{release}", [requirement], what=requirement)
+    if parsed.envs is not None:
+        os.environ["OPENENV_ENVS"] = str(parsed.envs.resolve())
+    return run([python, "-m", "pytest", "-m", "openenv", "tests/integration", *rest])
+
+
 def ci(arguments: Sequence[str]) -> int:
     """Do what `.ci/run` does: `lint`, then `test`."""
     python = prepare("test", "lint")
@@ -161,6 +176,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "bench": bench,
     "upstream": upstream,
     "torch": torch,
+    "openenv": openenv,
     "ci": ci,
     "setup": setup,
 }

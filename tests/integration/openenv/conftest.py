@@ -7,7 +7,7 @@ import socket
 import ssl
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SERVED = Path(__file__).with_name("served.py")
 RELEASES = ("0.10", "0.3")
 
+Launch = Callable[..., str]
 Serve = Callable[..., str]
 
 
@@ -36,21 +37,26 @@ def release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def serve(release: str, tmp_path: Path) -> Iterator[Serve]:
-    """Start servers; they end with the test."""
-    python = find_python(release)
+def launch(tmp_path: Path) -> Iterator[Launch]:
+    """Start servers; they end with the test. ``{port}`` in a command becomes a free port."""
     with contextlib.ExitStack() as stack:
 
-        def start(slots: int = 1, certificate: tuple[Path, Path] | None = None) -> str:
+        def start(
+            command: Sequence[object], *, cwd: str | None = None, certificate: Path | None = None
+        ) -> str:
             with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
-            command = [python, SERVED, str(port), str(slots), *(certificate or ())]
+                port = str(free.getsockname()[1])
             log = stack.enter_context((tmp_path / f"{port}.log").open("wb"))
-            process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
+            process = subprocess.Popen(
+                [str(part).replace("{port}", port) for part in command],
+                stdout=log,
+                stderr=log,
+                cwd=cwd,
+            )
             stack.callback(process.wait, 20)
             stack.callback(process.kill)
             url = f"{'https' if certificate else 'http'}://localhost:{port}"
-            context = ssl.create_default_context(cafile=certificate[0]) if certificate else None
+            context = ssl.create_default_context(cafile=certificate) if certificate else None
 
             def answers() -> bool:
                 if process.poll() is not None:
@@ -64,3 +70,15 @@ def serve(release: str, tmp_path: Path) -> Iterator[Serve]:
             return url
 
         yield start
+
+
+@pytest.fixture
+def serve(release: str, launch: Launch) -> Serve:
+    """Start servers on a release of OpenEnv."""
+    python = find_python(release)
+
+    def start(slots: int = 1, certificate: tuple[Path, Path] | None = None) -> str:
+        command = [python, SERVED, "{port}", slots, *(certificate or ())]
+        return launch(command, certificate=certificate[0] if certificate else None)
+
+    return start

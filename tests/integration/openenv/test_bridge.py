@@ -76,8 +76,8 @@ def test_sessions_of_one_server(serve: Serve) -> None:
     seen, _ = envs.reset(seed=[1, 2, 3, 4])
     assert seen["place"].tolist() == [1, 2, 3, 4]
     for _ in range(25):
-        seen, rewards, terminations, truncations, _ = envs.step([RIGHT, RIGHT, LEFT, LEFT])
-    assert seen["place"].shape == rewards.shape == terminations.shape == (4,)
+        step = envs.step([RIGHT, RIGHT, LEFT, LEFT])
+    assert [each.shape for each in (step[0]["place"], *step[1:4])] == [(4,)] * 4
     envs.send([LEFT, RIGHT], [0, 2])
     assert sorted(envs.recv(min_envs=2).env_ids.tolist()) == [0, 2]
     envs.close()
@@ -100,13 +100,9 @@ def test_a_server_with_too_few_places(serve: Serve, monkeypatch: pytest.MonkeyPa
 
 def test_tls(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        + ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-        + ["-keyout", str(key), "-out", str(certificate)],
-        check=True,
-        capture_output=True,
-    )
+    wanted = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    wanted += f" -addext subjectAltName=DNS:localhost -keyout {key} -out {certificate}"
+    subprocess.run(["openssl", *wanted.split()], check=True, capture_output=True)
     url = serve(certificate=(certificate, key))
     with pytest.raises(errors.ServerUnreachableError, match="certificate verify failed"):
         make(url)
