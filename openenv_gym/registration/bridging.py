@@ -56,6 +56,7 @@ def reach(
 
     models = {name: options.pop(name) for name in _MODELS if name in options}
     token = os.environ.get("OPENENV_TOKEN")
+    connection: Connection | None = None
     try:
         connection = Connection(
             parse_base_url(base_url),
@@ -73,6 +74,7 @@ def reach(
                 f'gymnasium.make("{_BRIDGED}", base_url={base_url!r}).'
             )
             raise
+    if connection is None:
         _check_options(options, base_url)
         how = {**models, "token": token, "timeout_s": timeout_s, "wait_s": wait_s}
         return _bridge(base_url, how, vector)

@@ -21,7 +21,12 @@ from tests.integration.openenv.conftest import Launch, find_python
 
 assert openenv_gym
 
-pytestmark = [pytest.mark.openenv, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.openenv,
+    pytest.mark.timeout(300),
+    # So says Gymnasium of the numbers in a list of numbers, which it takes out of an array itself.
+    pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array"),
+]
 
 ENVS = os.environ.get("OPENENV_ENVS", "")
 STEPS = 20
@@ -46,8 +51,22 @@ class Called(Observation):
     tool_name: str = ""
 
 
+class Drop(Action):
+    """A column of the board; the schema has no bounds."""
+
+    column: int = Field(ge=0, le=6)
+
+
+class Move(Action):
+    """A direction in the maze; likewise."""
+
+    action: int = Field(ge=0, le=3)
+
+
 MODELS: dict[str, dict[str, Any]] = {
+    "connect4_env": {"action_model": Drop},
     "echo_env": {"action_model": Call, "observation_model": Called},
+    "maze_env": {"action_model": Move},
 }
 
 
