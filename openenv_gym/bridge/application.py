@@ -7,9 +7,9 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym.bridge.environment import BridgeEnvironment
 from openenv_gym.bridge.schemas import Schemas, fetch_schemas
-from openenv_gym.bridge.session import BridgeSession
+from openenv_gym.bridge.session import BridgeSession, close_socket, probe
 from openenv_gym.client import parse_base_url
-from openenv_gym.client.web_socket import WebSocketOptions
+from openenv_gym.client.web_socket import WebSocket, WebSocketOptions
 from openenv_gym.models import Action, Observation
 from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.server import Application
@@ -22,7 +22,7 @@ _CONNECT_S = 10.0
 
 
 class RemoteServer:
-    """An OpenEnv server, and what is known of it.
+    """An OpenEnv server, and what is known of it; `reach` finds out whether it is one.
 
     Args:
         base_url: Where it is.
@@ -38,9 +38,11 @@ class RemoteServer:
 
     Raises:
         InvalidOptionError: A model is none, or the URL.
-        SpaceError: There is no space for the server's actions or observations.
-        OpenEnvGymError: See `fetch_schemas`.
     """
+
+    action_model: type[Action]
+    observation_model: type[Observation]
+    _schemas: Schemas
 
     def __init__(
         self,
@@ -62,14 +64,43 @@ class RemoteServer:
         )
         self._timeout_s = timeout_s
         self._wait_s = wait_s
-        self._schemas: Schemas = fetch_schemas(
-            self.address,
-            headers=self._options.request_headers(),
-            timeout_s=min(timeout_s, _CONNECT_S),
-        )
-        self._own = {"action": action_model, "observation": observation_model}
-        self.action_model = action_model or self._schemas.action_model()
-        self.observation_model = observation_model or self._schemas.observation_model()
+        self._action_model = action_model
+        self._observation_model = observation_model
+        self._sockets: list[WebSocket] = []
+
+    def reach(self) -> bool:
+        """Ask the server what it is; tell whether it is an OpenEnv server.
+
+        The connection that tells it becomes the first session: a server may have one place only.
+
+        Returns:
+            False where it speaks our protocol, for which there is no need of a bridge.
+
+        Raises:
+            SpaceError: There is no space for its actions or observations.
+            OpenEnvGymError: There is no server; see `probe` and `fetch_schemas`.
+        """
+        socket = probe(self.address, self._options)
+        if socket is None:
+            return False
+        self._sockets.append(socket)
+        try:
+            self._schemas = fetch_schemas(
+                self.address,
+                headers=self._options.request_headers(),
+                timeout_s=self._options.connect_timeout_s,
+            )
+            self.action_model = self._action_model or self._schemas.action_model()
+            self.observation_model = self._observation_model or self._schemas.observation_model()
+        except BaseException:
+            self.close()
+            raise
+        return True
+
+    def close(self) -> None:
+        """Close the connection of `reach` where nobody took it."""
+        while self._sockets:
+            close_socket(self._sockets.pop())
 
     def open_session(self) -> BridgeSession:
         """Open a session.
@@ -78,8 +109,16 @@ class RemoteServer:
             CapacityError: There is no free place.
             OpenEnvGymError: There is no session to be had.
         """
+        try:
+            socket = self._sockets.pop()  # one of several threads gets it
+        except IndexError:
+            socket = None
         return BridgeSession(
-            self.address, self._options, timeout_s=self._timeout_s, wait_s=self._wait_s
+            self.address,
+            self._options,
+            timeout_s=self._timeout_s,
+            wait_s=self._wait_s,
+            socket=socket,
         )
 
     def json_schemas(self) -> dict[str, Any]:
@@ -89,7 +128,10 @@ class RemoteServer:
             "observation": self._schemas.observation,
             "state": self._schemas.state or {},
         }
-        found |= {name: model.model_json_schema() for name, model in self._own.items() if model}
+        if self._action_model is not None:
+            found["action"] = self._action_model.model_json_schema()
+        if self._observation_model is not None:
+            found["observation"] = self._observation_model.model_json_schema()
         return {name: schema if _travels(schema) else {} for name, schema in found.items()}
 
 

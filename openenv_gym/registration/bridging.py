@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,7 @@ __all__ = ["Reached", "reach"]
 
 _MODELS = ("action_model", "observation_model")
 _ANSWER_S = 5.0  # the bridge waits for the server, and then has to say what came of it
-_MAX_THREADS = 1024
+_MIN_THREADS, _MAX_THREADS = 64, 1024
 _BRIDGED = "openenv/Remote-v0"
 
 
@@ -56,7 +57,17 @@ def reach(
 
     models = {name: options.pop(name) for name in _MODELS if name in options}
     token = os.environ.get("OPENENV_TOKEN")
-    connection: Connection | None = None
+    if entry.package is None:
+        how = {**models, "token": token, "timeout_s": timeout_s, "wait_s": wait_s}
+        bridged = _bridge(base_url, how, options, vector)
+        if bridged is not None:
+            return bridged
+    for name in models:
+        raise errors.InvalidOptionError(
+            f"{name}: the server at {base_url} tells its spaces itself.",
+            field=name,
+            hint="Leave it away.",
+        )
     try:
         connection = Connection(
             parse_base_url(base_url),
@@ -68,23 +79,11 @@ def reach(
             wait_s=wait_s,
         )
     except errors.OtherProtocolError as error:
-        if entry.package is not None:
-            error.hint = (
-                f"{entry.id} needs an openenv-gym server. If this is an OpenEnv server: "
-                f'gymnasium.make("{_BRIDGED}", base_url={base_url!r}).'
-            )
-            raise
-    if connection is None:
-        _check_options(options, base_url)
-        how = {**models, "token": token, "timeout_s": timeout_s, "wait_s": wait_s}
-        return _bridge(base_url, how, vector)
-    if models:
-        connection.close()
-        raise errors.InvalidOptionError(
-            f"{next(iter(models))}: the server at {base_url} tells its spaces itself.",
-            field=next(iter(models)),
-            hint="Leave it away.",
+        error.hint = (
+            f"{entry.id} needs an openenv-gym server. If this is an OpenEnv server: "
+            f'gymnasium.make("{_BRIDGED}", base_url={base_url!r}).'
         )
+        raise
     return Reached(connection, lambda grace_s=0.0: None)
 
 
@@ -98,18 +97,25 @@ def _check_options(options: dict[str, Any], base_url: str) -> None:
         )
 
 
-def _bridge(base_url: str, how: dict[str, Any], vector: dict[str, Any] | None) -> Reached:
-    """Open a session on a bridge to an OpenEnv server."""
+def _bridge(
+    base_url: str, how: dict[str, Any], options: dict[str, Any], vector: dict[str, Any] | None
+) -> Reached | None:
+    """Open a session on a bridge to an OpenEnv server; None where the server is one of ours."""
     from openenv_gym.bridge import RemoteServer, bridge_app
     from openenv_gym.client import Connection
     from openenv_gym.providers.thread import ThreadServer
     from openenv_gym.server import Server
 
-    num_envs = 1 if vector is None else int(vector["num_envs"])
-    threads = min(max(num_envs, 64), _MAX_THREADS)
-    app = bridge_app(RemoteServer(base_url, **how))
-    running = ThreadServer(Server(app, max_threads=threads))
-    try:
+    remote = RemoteServer(base_url, **how)
+    if not remote.reach():
+        return None
+    with contextlib.ExitStack() as undo:
+        undo.callback(remote.close)
+        _check_options(options, base_url)
+        num_envs = 1 if vector is None else int(vector["num_envs"])
+        threads = min(max(num_envs, _MIN_THREADS), _MAX_THREADS)
+        running = ThreadServer(Server(bridge_app(remote), max_threads=threads))
+        undo.callback(running.stop)
         connection = Connection(
             running.address,
             {},
@@ -118,7 +124,5 @@ def _bridge(base_url: str, how: dict[str, Any], vector: dict[str, Any] | None) -
             wait_s=how["wait_s"],
             why_lost=running.why_lost,
         )
-    except BaseException:
-        running.stop()
-        raise
+        undo.pop_all()
     return Reached(connection, running.stop)

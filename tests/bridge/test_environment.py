@@ -229,12 +229,23 @@ def _resets(env: Any) -> bool:
         return False
 
 
-def test_the_place_of_the_probe_is_waited_for() -> None:
+def test_one_place_is_enough_and_one_connection() -> None:
     with fake(max_sessions=1) as server:
         for _ in range(3):
             env = make(server)
             env.reset()
             env.close()
+            assert eventually(lambda: server.active == 0)
+        assert server.opened == 3
+
+
+def test_a_place_that_is_not_free_yet_is_waited_for() -> None:
+    with fake(max_sessions=1) as server:
+        env = make(server)
+        threading.Timer(0.3, env.close).start()
+        other = make(server)
+        other.reset()
+        other.close()
 
 
 def test_a_full_server_says_so_and_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +306,7 @@ def test_a_schema_without_a_space_names_the_way_out() -> None:
     with FakeOpenEnv(corridor, schema=schema) as server:
         with pytest.raises(errors.SpaceError, match="observation_model="):
             make(server)
+        assert eventually(lambda: server.active == 0)
         env = make(server, observation_model=Share)
         env.reset()
         env.close()
@@ -326,6 +338,7 @@ def test_options_that_are_none(options: dict[str, Any], field: str) -> None:
         with pytest.raises(errors.InvalidOptionError) as caught:
             make(server, **options)
         assert caught.value.field == field
+        assert eventually(lambda: server.active == 0)
 
 
 def test_another_id_names_the_one_that_works() -> None:

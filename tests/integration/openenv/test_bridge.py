@@ -29,7 +29,7 @@ def make(url: str, **options: Any) -> gymnasium.Env[Any, Any]:
 
 
 def test_an_episode(serve: Serve, release: str) -> None:
-    url = serve(slots=1)  # which the probe for our own protocol holds for a moment
+    url = serve(slots=1)
     env = make(url)
     assert env.action_space == spaces.Discrete(2)
     inner = env.observation_space["wind"]
