@@ -24,7 +24,7 @@ from openenv_gym.protocol.jsonrpc import (
     rpc_result,
 )
 from openenv_gym.server.direct import DirectCaller
-from openenv_gym.server.http import HttpRequest, HttpResponse, Route
+from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Route
 from openenv_gym.server.mcp.rpc import VERSIONS
 from openenv_gym.server.sessions import Sessions
 

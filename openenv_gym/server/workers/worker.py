@@ -127,8 +127,12 @@ class WorkerServer(Server):
 
     def ready(self) -> None:
         """Tell the supervisor that we serve, and what."""
-        facts = self.app.metadata()
-        facts["description"] = str(facts["description"])[:_MAX_DESCRIPTION]
+        app = self.app
+        facts = {
+            "name": app.name,
+            "version": app.version,
+            "description": app.description[:_MAX_DESCRIPTION],
+        }
         send(self._channel, Kind.READY, json.dumps(facts, default=str).encode())
 
     def forget(self, connection: Connection) -> None:
@@ -193,7 +197,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, lambda signum, frame: None)
     try:
         raise_descriptor_limit(options.capacity)
-        app = load_app(options.environment, thread_affinity=options.thread_affinity)
+        app = load_app(
+            options.environment,
+            thread_affinity=options.thread_affinity,
+            options=options.options,
+        )
         server = WorkerServer(app, options, channel)
     except (errors.OpenEnvGymError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
