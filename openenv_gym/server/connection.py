@@ -98,6 +98,7 @@ class Connection:
         self._writing = threading.Lock()
         self._outbox = Outbox(sock)
         self._lingers = False
+        self._holds = False  # messages that came before anybody listened
         self.shares = False
         self.descriptor: Descriptor | None = None
 
@@ -153,6 +154,9 @@ class Connection:
             if not sock.recv(_DISCARD_BYTES):
                 self._drop()
             return
+        if self._holds and self._listens():
+            self._holds = False
+            self._take_all()
         while self._listens() and not self.congested:
             buffer = reader.buffer()
             try:
@@ -230,6 +234,7 @@ class Connection:
         if rest:
             self._reader.attach(rest)
             self._take_all()
+            self._holds = not self._listens()
 
     def _answer(self, call: Call) -> None:
         """Have a request answered, and end."""

@@ -29,8 +29,9 @@ from openenv_gym.server.process import (
 )
 from openenv_gym.server.server import Server
 from openenv_gym.server.sessions import Entrant, Sessions
-from openenv_gym.server.site import ConnectionState
 from openenv_gym.server.workers.channel import Kind, receive, send, split_connection
+from openenv_gym.server.workers.grants import Grant, Grants
+from openenv_gym.server.workers.handed import HandedConnection, HandedRequest
 from openenv_gym.server.workers.options import WorkerOptions
 
 
@@ -41,38 +42,14 @@ _TRIES = 10  # to tell the supervisor something, for up to a second each
 _RATHER_ME = "500"  # when memory runs out; the supervisor stays at 0
 
 
-class HandedConnection(Connection):
-    """A connection that has shaken hands with the supervisor.
-
-    Args:
-        server: Whom it belongs to.
-        sock: Its socket.
-        peer: Where it comes from, for logs.
-        read: What it has said since the handshake.
-    """
-
-    def __init__(self, server: Server, sock: socket.socket, peer: str, read: bytes) -> None:
-        super().__init__(server, sock, peer)
-        self.state = ConnectionState.HELLO
-        self._said = read
-
-    def _read(self) -> None:
-        said, self._said = self._said, b""
-        if said:
-            self._reader.attach(said)
-            self._take_all()
-        super()._read()
-
-    def _drop(self) -> None:
-        with contextlib.suppress(OSError):  # for a supervisor that watches it holds it open, too
-            self.socket.shutdown(socket.SHUT_RDWR)
-        super()._drop()
-
-
 class WorkerSessions(Sessions):
     """Sessions whose places the supervisor counts: it hears of each that is free again."""
 
     tell: Callable[[], None]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.grants = Grants()
 
     @property
     def places(self) -> int:
@@ -86,6 +63,15 @@ class WorkerSessions(Sessions):
         except BaseException:
             if "resume" not in body:
                 self.tell()
+            raise
+
+    def begin(self, connection: Entrant, options: dict[str, Any]) -> Callable[[], None] | None:
+        """See `Sessions`; the place is the one that the request may use."""
+        self.grants.take()
+        try:
+            return super().begin(connection, options)
+        except BaseException:
+            self.tell()
             raise
 
     def _leave(self) -> None:
@@ -112,6 +98,7 @@ class WorkerServer(Server):
             capacity=options.capacity,
             max_threads=options.max_threads,
             max_envs=options.max_envs,
+            admitted=True,
             debug=options.debug,
         )
         channel.setblocking(False)
@@ -172,13 +159,16 @@ class WorkerServer(Server):
         for descriptor in letter.descriptors:
             self._used = True
             sock = socket.socket(fileno=descriptor)
-            if letter.kind is Kind.VISIT:
-                self.adopt(sock, "supervisor")
-            else:
-                peer, said = split_connection(letter.data)
+            peer, said = split_connection(letter.data)
+            connection: Connection
+            if letter.kind is Kind.CONNECTION:
                 connection = HandedConnection(self, sock, peer, said)
-                self._serve(connection)
-                # What has been said already makes no event.
+            else:
+                grant = Grant(self._tell_left) if letter.kind is Kind.REQUEST else None
+                grants = self._entered.grants
+                connection = HandedRequest(self, sock, peer, said, grants, grant)
+            self._serve(connection)
+            if said:  # which makes no event
                 connection.on_event(Event(sock.fileno(), readable=True, writable=False))
 
 

@@ -123,6 +123,18 @@ def test_replies_come_in_order_also_where_nobody_waits_for_them(serve: Serve) ->
     assert kinds == [("observation" if i % 5 else "error") for i in range(50)]
 
 
+def test_frames_that_came_with_the_request_are_heard(serve: Serve) -> None:
+    head = (
+        b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    frames = b""
+    for text in (b'{"type":"reset","data":{"seed":3}}', b'{"type":"close"}'):
+        frames += bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text
+    answer = serve().raw(head + frames)
+    assert answer.startswith(b"HTTP/1.1 101 ") and b'"at":3' in answer
+
+
 def test_who_comes_when_the_server_is_full_is_told_and_may_come_again(serve: Serve) -> None:
     site = serve(capacity=1)
     first, second = site.session(), None
