@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,8 @@ from openenv_gym.server.process import (
 )
 from openenv_gym.server.server import Server
 from openenv_gym.server.sessions import Entrant, Sessions
-from openenv_gym.server.workers.channel import Kind, receive, send, split_connection
+from openenv_gym.server.site import ConnectionState
+from openenv_gym.server.workers.channel import Kind, Letter, receive, send, split_connection
 from openenv_gym.server.workers.grants import Grant, Grants
 from openenv_gym.server.workers.handed import HandedConnection, HandedRequest
 from openenv_gym.server.workers.options import WorkerOptions
@@ -38,6 +40,8 @@ from openenv_gym.server.workers.options import WorkerOptions
 __all__ = ["main"]
 
 _MAX_DESCRIPTION = 4096  # characters
+_LAST_ANSWERS_S = 2.0
+_UNANSWERED = (ConnectionState.HTTP, ConnectionState.ANSWERING, ConnectionState.OPENING)
 _TRIES = 10  # to tell the supervisor something, for up to a second each
 _RATHER_ME = "500"  # when memory runs out; the supervisor stays at 0
 
@@ -152,6 +156,25 @@ class WorkerServer(Server):
             self.request_stop()  # the supervisor is gone
             return
         self.pool.arm(self._channel.fileno())
+        self._take(letter)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """See `Server`; who was handed over while nobody knew that this is the end is answered."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RD)  # what is sent from now on fails there
+        with contextlib.suppress(BlockingIOError):
+            while (letter := receive(self._channel, trusted=True)) is not None:
+                self._take(letter)
+        end_s = time.monotonic() + _LAST_ANSWERS_S
+        while time.monotonic() < end_s and self._answers():
+            time.sleep(0.01)
+        super().stop(timeout_s)
+
+    def _answers(self) -> bool:
+        with self._lock:
+            return any(each.state in _UNANSWERED for each in self._connections)
+
+    def _take(self, letter: Letter) -> None:
         if letter.kind is Kind.DRAIN:
             limit_s = float(letter.data)
             threading.Thread(target=self.drain, args=(limit_s,), daemon=True).start()

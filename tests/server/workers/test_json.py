@@ -184,3 +184,73 @@ def test_a_token_is_asked_for(serve: Serve, tmp_path: Any) -> None:
     assert site.ask("POST", "/reset", None, headers).status == 200
     with site.stack:
         assert site.session(additional_headers=headers).reset()["type"] == "observation"
+
+
+# -- sessions at /mcp -----------------------------------------------------------------------------
+
+
+def rpc(site: Site, method: str, headers: dict[str, str] | None = None, **params: Any) -> Any:
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return site.ask("POST", "/mcp", message, headers)
+
+
+def test_a_session_of_mcp_is_where_it_began(serve: Serve, kind: tuple[str, ...]) -> None:
+    command = serve(*kind, "--capacity", "2", environment="echo_env")
+    site = site_of(command)
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "0"},
+    }
+    begun = [rpc(site, "initialize", **hello) for _ in range(2)]
+    ids = [answer.headers["Mcp-Session-Id"] for answer in begun]
+    assert len({each.partition("-")[0] for each in ids}) == 2
+    for session_id in ids * 2:
+        headers = {"Mcp-Session-Id": session_id}
+        called = rpc(
+            site, "tools/call", headers, name="echo_message", arguments={"message": "hi"}
+        ).json()
+        assert called["result"]["content"][0]["text"] == "hi"
+    # Both places are taken, which each protocol says in its own way.
+    full = rpc(site, "openenv/session/create")
+    assert (full.status, full.json()["error"]["code"]) == (200, -32000)
+    assert site.ask("POST", "/reset").status == 503
+    unknown = {"Mcp-Session-Id": "77-0"}
+    assert rpc(site, "tools/list", unknown).status == 404
+    assert site.ask("DELETE", "/mcp", None, unknown).status == 404
+
+    assert site.ask("DELETE", "/mcp", None, {"Mcp-Session-Id": ids[0]}).status == 204
+    assert rpc(site, "tools/list", {"Mcp-Session-Id": ids[0]}).status == 404
+    assert eventually(lambda: "result" in rpc(site, "tools/list").json())
+    assert rpc(site, "tools/list", {"Mcp-Session-Id": ids[1]}).status == 200
+
+
+def test_a_session_of_openenv_is_where_it_began(serve: Serve, kind: tuple[str, ...]) -> None:
+    command = serve(*kind, environment="echo_env")
+    with (site := site_of(command)).stack:
+        ids = [rpc(site, "openenv/session/create").json()["result"]["session_id"] for _ in "12"]
+        for session_id in ids:
+            called = rpc(
+                site,
+                "tools/call",
+                name="echo_message",
+                arguments={"message": "hi"},
+                session_id=session_id,
+            ).json()
+            assert "result" in called
+        # A WebSocket on the same session; another one gets an environment of its own.
+        session = site.session(f"/ws?session_id={ids[1]}")
+        assert session.ask({"type": "state"})["data"]["step_count"] == 1
+        assert site.session().ask({"type": "state"})["data"]["step_count"] == 0
+        assert site.session("/ws?session_id=99-x").receive()["data"]["code"] == "SESSION_ERROR"
+        closed = rpc(site, "openenv/session/close", session_id=ids[0]).json()
+        assert closed["result"] == {"session_id": ids[0], "closed": True}
+        again = rpc(site, "openenv/session/close", session_id=ids[0]).json()
+        assert again["error"]["code"] == -32602
+
+
+def test_a_websocket_for_tools(serve: Serve, kind: tuple[str, ...]) -> None:
+    with (site := site_of(serve(*kind, environment="echo_env"))).stack:
+        session = site.session("/mcp")
+        listed = session.ask({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        assert {tool["name"] for tool in listed["result"]["tools"]} >= {"echo_message"}
