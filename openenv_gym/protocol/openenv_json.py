@@ -26,6 +26,7 @@ __all__ = [
     "openenv_code",
     "read_reply",
     "read_request",
+    "validation_errors",
     "was_truncated",
 ]
 
@@ -204,13 +205,16 @@ def encode_error(error: BaseException, *, code: ErrorCode | None = None) -> str:
             data["active_sessions"] = facts.get("sessions")
             data["max_sessions"] = facts.get("capacity")
         elif code is ErrorCode.VALIDATION_ERROR:
-            where = [error.field] if error.field else []
-            data["errors"] = facts.get("errors") or [
-                {"type": "value_error", "loc": where, "msg": error.message}
-            ]
+            data["errors"] = validation_errors(error)
         elif code is ErrorCode.FACTORY_ERROR:
             data["factory_name"] = facts.get("factory_name")
     return json.dumps({"type": "error", "data": data}, default=str)
+
+
+def validation_errors(error: errors.OpenEnvGymError) -> list[Any]:
+    """Return what is wrong with somebody's input, in the form of Pydantic's list of errors."""
+    where = [error.field] if error.field else []
+    return error.data.get("errors") or [{"type": "value_error", "loc": where, "msg": error.message}]
 
 
 def openenv_code(error: BaseException) -> ErrorCode:

@@ -25,11 +25,13 @@ from openenv_gym.providers.base import (
     tail_of,
 )
 from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
+from openenv_gym.server.process import bootstrap
 
 
 __all__ = ["ProcessProvider"]
 
 _LOG_TAIL_BYTES = 4096
+_MAIN = "openenv_gym.server.__main__"
 
 
 class ProcessServer:
@@ -47,7 +49,7 @@ class ProcessServer:
         self._lock = threading.RLock()
         self._stopping = False
         self._marker = uuid.uuid4().hex
-        command = [sys.executable, "-c", _bootstrap(), target.package]
+        command = [sys.executable, "-c", bootstrap(_MAIN), target.package]
         if target.thread_affinity:
             command.append("--thread-affinity")
         if workers > 1:
@@ -180,18 +182,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def _bootstrap() -> str:
-    """Return code that lets the server import what this process can import, and nothing else.
-
-    With ``-m`` the working directory would come first, and a ``random.py`` there be run.
-    """
-    here = ""
-    with contextlib.suppress(FileNotFoundError):  # it was removed
-        here = os.getcwd()
-    path = [entry or here for entry in sys.path]
-    return (
-        f"import sys; sys.path[:] = {path!a}; "
-        "from openenv_gym.server.__main__ import main; sys.exit(main())"
-    )

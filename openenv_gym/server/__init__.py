@@ -4,6 +4,7 @@ from openenv_gym.server.application import Application, create_app, load_app
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.mcp import MCPEnvironment, tool
 from openenv_gym.server.mode import Mode
+from openenv_gym.server.openenv.tasks import TaskProvider
 from openenv_gym.server.server import Server
 
 
@@ -14,6 +15,7 @@ __all__ = [
     "MCPEnvironment",
     "Mode",
     "Server",
+    "TaskProvider",
     "create_app",
     "load_app",
     "tool",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import math
 import os
 import signal
@@ -11,6 +12,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
@@ -34,6 +36,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m openenv_gym.server", description=__doc__)
     parser.add_argument(
         "environment", help="'gymnasium', an environment package, or module:attribute"
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        type=_option,
+        default=[],
+        metavar="KEY=VALUE",
+        dest="options",
+        help="what environments are made with where a session does not say otherwise, such as "
+        "env_id=CartPole-v1; VALUE is JSON, or else text; may be given several times",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=_integer(0, 65535), help="TCP port (0: any free one)")
@@ -185,7 +197,11 @@ def _serve(options: argparse.Namespace) -> int:
 def _make_server(options: argparse.Namespace, limits: Limits, token: str | None) -> Server:
     if options.workers == 1 and not options.isolate_sessions:
         return Server(
-            load_app(options.environment, thread_affinity=options.thread_affinity),
+            load_app(
+                options.environment,
+                thread_affinity=options.thread_affinity,
+                options=dict(options.options),
+            ),
             limits=limits,
             capacity=options.capacity,
             max_waiting=options.max_waiting,
@@ -200,6 +216,7 @@ def _make_server(options: argparse.Namespace, limits: Limits, token: str | None)
     return Supervisor(
         WorkerOptions(
             environment=options.environment,
+            options=dict(options.options),
             thread_affinity=options.thread_affinity,
             capacity=options.capacity,
             max_threads=min(options.max_threads, _SESSION_THREADS)
@@ -243,6 +260,16 @@ def _seconds(text: str) -> float:
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds, 0 or more, not {text!r}")
     return value
+
+
+def _option(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, not {text!r}")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
 
 
 def _socket_path(text: str) -> str:

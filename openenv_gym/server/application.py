@@ -6,7 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from openenv_gym.server.environment import AnyEnvironment
 from openenv_gym.server.host import EnvironmentHost
 from openenv_gym.server.mcp.environment import MCPEnvironment
 from openenv_gym.server.mode import Mode
+from openenv_gym.server.openenv.tasks import TaskProvider
+from openenv_gym.server.publication import Publication, publication_of
 from openenv_gym.server.vector.host import VectorHost
 from openenv_gym.server.vector.making import Traits, make_vector_host
 from openenv_gym.server.vector.native import NativeFactory
@@ -47,6 +49,9 @@ class Application:
             so that all sub-environments of a vector session are to be in their steps at once.
         native: Makes a vectorised implementation of the environment.
         mode: Whether who connects controls the environment, or only calls its tools.
+        tasks: What has its tasks (a `TaskProvider`); by default each environment, where it does.
+        options: What environments are made with where a session does not say otherwise.
+        publication: Who made it, and where there is more.
     """
 
     factory: Factory
@@ -60,10 +65,22 @@ class Application:
     waits_elsewhere: bool = False
     native: NativeFactory | None = None
     mode: Mode = field(default_factory=Mode.of_process)
+    tasks: TaskProvider | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    publication: Publication = field(default_factory=Publication)
+
+    def with_options(self, options: Mapping[str, Any]) -> Application:
+        """Return an application with further options of its own.
+
+        Raises:
+            InvalidOptionError: The factory does not take one of them.
+        """
+        _check_known(self.factory, options)
+        return replace(self, options={**self.options, **options})
 
     def pins(self, options: dict[str, Any]) -> bool:
         """Tell whether all calls of an environment made with these options need one thread."""
-        return self.thread_affinity or self.needs_one_thread(options)
+        return self.thread_affinity or self.needs_one_thread({**self.options, **options})
 
     def open(self, options: dict[str, Any]) -> EnvironmentHost:
         """Make an environment.
@@ -72,9 +89,10 @@ class Application:
             InvalidOptionError: The factory does not take one of the options.
             Exception: Whatever the factory raises.
         """
+        options = {**self.options, **options}
         check_options(self.factory, options)
         environment = self._make(options)
-        return EnvironmentHost(environment, self.observables(environment))
+        return EnvironmentHost(environment, self.observables(environment), self.tasks)
 
     def _make(self, options: dict[str, Any]) -> AnyEnvironment:
         environment = self.factory(**options)
@@ -94,6 +112,7 @@ class Application:
                 cannot be had in this form.
             Exception: Whatever the factory raises.
         """
+        options = {**self.options, **options}
         check_options(self.factory, options)
         traits = Traits(
             self.pins(options), self.releases_gil(options), self.waits_elsewhere, max_threads
@@ -108,9 +127,9 @@ class Application:
             "name": self.name,
             "description": self.description or f"{self.name} environment",
             "version": self.version,
-            "author": None,
-            "readme_content": None,
-            "documentation_url": None,
+            "author": self.publication.author,
+            "readme_content": self.publication.readme,
+            "documentation_url": self.publication.documentation_url,
         }
 
     def schemas(self) -> dict[str, Any]:
@@ -125,7 +144,7 @@ class Application:
         except errors.InvalidOptionError:
             return {"action": {}, "observation": {}, "state": {}}
         try:
-            return {**host.schemas(), "actions": host.describe_kinds()}
+            return {**host.typed_schemas(), "actions": host.describe_kinds()}
         finally:
             host.close()
 
@@ -159,15 +178,22 @@ def create_app(
     )
 
 
-def load_app(target: str, *, thread_affinity: bool = False) -> Application:
+def load_app(
+    target: str,
+    *,
+    thread_affinity: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Application:
     """Load the application of an environment package, of ``module:attribute``, or of the core.
 
     Args:
         target: ``gymnasium`` (any Gymnasium id, built in), the import name of an environment
             package with an ``openenv.yaml``, or ``package.module:attribute``.
         thread_affinity: Ask for it, whatever the application itself says.
+        options: What environments are made with where a session does not say otherwise.
 
     Raises:
+        InvalidOptionError: It does not take one of the options.
         UnknownEnvironmentError: There is no such package or attribute.
         ManifestError: Its manifest does not hold.
     """
@@ -175,7 +201,7 @@ def load_app(target: str, *, thread_affinity: bool = False) -> Application:
         target = "openenv_gym.server.gymnasium_app:app"
     manifest: Manifest | None = None
     if ":" not in target:
-        manifest = _manifest(target)
+        manifest = load_manifest(_folder(target) / "openenv.yaml")
         target = f"{target}.{manifest.app}"
     module, _, attribute = target.partition(":")
     if not module or module.startswith("."):
@@ -209,11 +235,14 @@ def load_app(target: str, *, thread_affinity: bool = False) -> Application:
             version=str(manifest.version),
             description=manifest.description or app.description,
             thread_affinity=manifest.thread_affinity or app.thread_affinity,
+            publication=publication_of(manifest, _folder(target.partition(".")[0])),
         )
-    return replace(app, thread_affinity=True) if thread_affinity else app
+    if thread_affinity:
+        app = replace(app, thread_affinity=True)
+    return app.with_options(options) if options else app
 
 
-def _manifest(package: str) -> Manifest:
+def _folder(package: str) -> Path:
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
         raise errors.UnknownEnvironmentError(
@@ -221,7 +250,7 @@ def _manifest(package: str) -> Manifest:
             field="environment",
             hint=f"pip install openenv-gym-{package.removesuffix('_env').replace('_', '-')}",
         )
-    return load_manifest(Path(spec.origin).parent / "openenv.yaml")
+    return Path(spec.origin).parent
 
 
 def check_options(factory: Factory, options: dict[str, Any]) -> None:
@@ -230,21 +259,8 @@ def check_options(factory: Factory, options: dict[str, Any]) -> None:
     Raises:
         InvalidOptionError: One is unknown, or one is missing.
     """
-    try:
-        signature = inspect.signature(factory)
-    except (TypeError, ValueError):
-        return
-    parameters = signature.parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        for option in options:
-            if option not in parameters:
-                near = difflib.get_close_matches(option, parameters, n=1)
-                raise errors.InvalidOptionError(
-                    f"Unknown option {option!r}; there are {', '.join(parameters) or 'none'}.",
-                    field=option,
-                    hint=f"Did you mean {near[0]!r}?" if near else None,
-                )
-    for name, parameter in parameters.items():
+    _check_known(factory, options)
+    for name, parameter in _parameters(factory).items():
         required = parameter.default is parameter.empty and parameter.kind in (
             parameter.POSITIONAL_OR_KEYWORD,
             parameter.KEYWORD_ONLY,
@@ -253,3 +269,25 @@ def check_options(factory: Factory, options: dict[str, Any]) -> None:
             raise errors.InvalidOptionError(
                 f"The option {name!r} is missing.", field=name, hint=f"Pass {name}=... to make()."
             )
+
+
+def _check_known(factory: Factory, options: Mapping[str, Any]) -> None:
+    parameters = _parameters(factory)
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for option in options:
+        if option not in parameters:
+            near = difflib.get_close_matches(option, parameters, n=1)
+            raise errors.InvalidOptionError(
+                f"Unknown option {option!r}; there are {', '.join(parameters) or 'none'}.",
+                field=option,
+                hint=f"Did you mean {near[0]!r}?" if near else None,
+            )
+
+
+def _parameters(factory: Factory) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # what takes anything, for all that is known
+        anything = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)
+        return {anything.name: anything}

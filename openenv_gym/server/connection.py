@@ -23,10 +23,12 @@ from openenv_gym.protocol.frames import (
     encode_frame,
 )
 from openenv_gym.server.dialects import BinaryDialect, Dialect, Work
-from openenv_gym.server.http import MAX_HEAD_BYTES, Call, HttpResponse, Upgrade
+from openenv_gym.server.http import Call, Upgrade
+from openenv_gym.server.http_messages import HttpResponse
 from openenv_gym.server.outbox import Outbox
 from openenv_gym.server.poller import Event
 from openenv_gym.server.replies import ReplyCoder
+from openenv_gym.server.request_reader import RequestReader
 from openenv_gym.server.session import Session
 from openenv_gym.server.shared_memory import Descriptor
 from openenv_gym.server.site import ConnectionState, Site
@@ -39,6 +41,8 @@ _log = logging.getLogger(__name__)
 _MAX_HELLO_BYTES = 1 << 20
 # What does not fit waits for another turn, copied; the system takes as much of this as it allows.
 _SEND_BUFFER_BYTES = 8 << 20
+_MIN_BODY_RATE = 1 << 20  # bytes a second in which the body of a request has to come
+_DISCARD_BYTES = 256 << 10  # of what comes after the end, at once
 _NO_PROGRESS_S = 60.0  # a client that takes nothing for so long is dropped; it may resume
 
 
@@ -82,18 +86,19 @@ class Connection:
         self.site = server
         self.socket = sock
         self._fd = sock.fileno()
-        self._head = bytearray()
+        self._requests = RequestReader(server.router)
         self._reader = MessageReader(
             max_message_bytes=min(_MAX_HELLO_BYTES, server.limits.max_frame_bytes),
             peer_masks=True,
         )
-        self._call: Call | None = None
         self._dialect: Dialect = BinaryDialect(self)
         self._work: list[Work] = []
         self.session: Session | None = None
         self._reading = threading.Lock()
         self._writing = threading.Lock()
         self._outbox = Outbox(sock)
+        self._lingers = False
+        self._holds = False  # messages that came before anybody listened
         self.shares = False
         self.descriptor: Descriptor | None = None
 
@@ -146,9 +151,12 @@ class Connection:
             return
         reader, sock = self._reader, self.socket
         if self.state is ConnectionState.CLOSING:
-            if not sock.recv(65536):
+            if not sock.recv(_DISCARD_BYTES):
                 self._drop()
             return
+        if self._holds and self._listens():
+            self._holds = False
+            self._take_all()
         while self._listens() and not self.congested:
             buffer = reader.buffer()
             try:
@@ -180,7 +188,7 @@ class Connection:
 
     def _read_http(self) -> None:
         try:
-            data = self.socket.recv(MAX_HEAD_BYTES)
+            data = self.socket.recv(self._requests.wanted_bytes)
         except BlockingIOError:
             return
         except OSError:
@@ -192,42 +200,32 @@ class Connection:
         if not data:
             self._drop()
             return
-        self._head += data
-        if self._call is None:
-            self._take_head()
-        if self._call is not None and len(self._head) >= self._call.body_bytes:
-            body = bytes(self._head[: self._call.body_bytes])
-            self._head.clear()
-            self.state = ConnectionState.ANSWERING
-            call = self._call
-            if call.route.quick:
-                self._answer(call, body)
-            else:
-                self._work.append(lambda: self._answer(call, body))
+        self._hear_http(data)
 
-    def _take_head(self) -> None:
-        """Do what the head of a request asks for, once it is complete."""
-        end = self._head.find(b"\r\n\r\n")
-        if end < 0:
-            if len(self._head) > MAX_HEAD_BYTES:
-                self._respond(self.site.router.too_large())
-            return
-        head, rest = bytes(self._head[: end + 4]), bytes(self._head[end + 4 :])
-        self._head.clear()
-        answer = self.site.router.answer(head)
+    def _hear_http(self, data: bytes) -> None:
+        """Do what a request asks for, once it is complete."""
+        reader = self._requests
+        begun = reader.call is not None
+        answer = reader.feed(data)
+        if reader.call is not None and not begun:
+            self.deadline_s += reader.call.body_bytes / _MIN_BODY_RATE
+        if reader.take_go():
+            self._send([b"HTTP/1.1 100 Continue\r\n\r\n"])
         if isinstance(answer, Upgrade):
-            self._send([answer.response])
-            self._upgrade(answer, rest)
-        elif isinstance(answer, Call):
-            self._call = answer
-            self._head += rest
-            if answer.expects_go and len(rest) < answer.body_bytes:
-                self._send([b"HTTP/1.1 100 Continue\r\n\r\n"])
-        else:
+            self._upgrade(answer, reader.rest)
+        elif isinstance(answer, HttpResponse):
             self._respond(answer)
+        elif answer is not None:
+            self.state = ConnectionState.ANSWERING
+            call = answer
+            if call.route.quick:
+                self._answer(call)
+            else:
+                self._work.append(lambda: self._answer(call))
 
     def _upgrade(self, answer: Upgrade, rest: bytes) -> None:
         """Be a WebSocket from now on."""
+        self._send([answer.response])
         if answer.subprotocol is None:
             self._dialect = self.site.make_dialect(self, answer.request)
         work = self._dialect.begin()
@@ -236,21 +234,23 @@ class Connection:
         if rest:
             self._reader.attach(rest)
             self._take_all()
+            self._holds = not self._listens()
 
-    def _answer(self, call: Call, body: bytes) -> None:
+    def _answer(self, call: Call) -> None:
         """Have a request answered, and end."""
+        request = call.request
         try:
-            response = call.route.handler(replace(call.request, body=body))
+            response = call.route.handler(request)
         except BaseException as error:  # an environment may well call sys.exit()
-            _log.warning("%s %s: %s", call.request.method, call.request.path, error)
+            _log.warning("%s %s: %s", request.method, request.path, error)
             response = HttpResponse.of_text(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"
             )
-        self._respond(response)
+        self._respond(replace(response, bare=request.method == "HEAD"))
 
     def _respond(self, response: HttpResponse) -> None:
         self._send([response.to_bytes()])
-        self._finish()
+        self._finish(linger=True)
 
     def _take(self, message: Message) -> None:
         if message.opcode is Opcode.PING:
@@ -349,7 +349,7 @@ class Connection:
             closing = self.state is ConnectionState.CLOSING and not self._outbox
             session = self.session if was_congested and not self.congested else None
         if closing:
-            self._drop()
+            self._hang_up()
         if session is not None:
             work = session.go_on()
             if work is not None:
@@ -381,18 +381,33 @@ class Connection:
         if isinstance(error, errors.ProtocolError):
             _log.info("%s: %s", self.peer, error)
         self._send(encode_frame(Opcode.CLOSE, [encode_close(code, "")], masked=False))
-        self._finish()
+        self._finish(linger=True)
 
-    def _finish(self) -> None:
-        """Close once everything has left."""
+    def _finish(self, *, linger: bool = False) -> None:
+        """Close once everything has left.
+
+        Args:
+            linger: The peer may still be sending. Closing a socket that holds what nobody read
+                resets the connection, and takes our last words from who has not read them yet.
+        """
         with self._writing:
-            waiting = bool(self._outbox) and self.state is not ConnectionState.CLOSED
-            if waiting:
+            if self.state is ConnectionState.CLOSED:
+                return
+            self._lingers = linger
+            waiting = bool(self._outbox)
+            if waiting or linger:
                 self.state = ConnectionState.CLOSING
                 self.deadline_s = time.monotonic() + self.site.limits.handshake_timeout_s
         if not waiting:
-            with contextlib.suppress(OSError):
-                self.socket.shutdown(socket.SHUT_WR)
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Say nothing more; everything has left."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+        if self._lingers:
+            self._arm()  # until the peer has hung up, too, or the time is over
+        else:
             self._drop()
 
     def _drop(self) -> None:

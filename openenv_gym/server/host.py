@@ -20,6 +20,7 @@ from openenv_gym.server.describing import describe_hosted, describe_own, hosted_
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.mcp.environment import MCPEnvironment
 from openenv_gym.server.mcp.rpc import ToolRpc
+from openenv_gym.server.openenv.tasks import call_task_method
 from openenv_gym.server.operations import find_operation, run_operation
 from openenv_gym.server.typed import (
     Outcome,
@@ -69,13 +70,19 @@ class EnvironmentHost:
     Args:
         environment: What a session was opened for.
         observables: Paths that `observe` takes, beside those that the environment names itself.
+        tasks: What has the tasks (a `TaskProvider`); by default the environment, where it does.
 
     Attributes:
         time_limit: Steps after which the environment's own spec has an episode truncated, by the
             client; None if never.
     """
 
-    def __init__(self, environment: AnyEnvironment, observables: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        environment: AnyEnvironment,
+        observables: tuple[str, ...] = (),
+        tasks: object | None = None,
+    ) -> None:
         self.env: gymnasium.Env[Any, Any]
         if isinstance(environment, Environment):
             self.env = TypedEnv(environment)
@@ -88,6 +95,7 @@ class EnvironmentHost:
         self._base = self.env.unwrapped
         self.time_limit: int | None = vars(environment).get("openenv_time_limit")
         self._typed = isinstance(self.env, TypedEnv)
+        self._tasks = tasks if tasks is not None else getattr(environment, "unwrapped", environment)
         self._models: TypedOwn | TypedGymnasium | None = None
         self._has_tools = isinstance(environment, MCPEnvironment)
         self._rpc = ToolRpc(environment)
@@ -124,6 +132,18 @@ class EnvironmentHost:
         described = self._describe_actions()
         del described["legal"]
         return described
+
+    def typed_schemas(self) -> dict[str, Any]:
+        """Return the same in terms of typed operations: models made of spaces included.
+
+        Raises:
+            SpaceError: There is no model of a space.
+        """
+        schemas = self.schemas()
+        if not self._typed:
+            schemas["action"] = self._side.action_model.model_json_schema()
+            schemas["observation"] = self._side.observation_model.model_json_schema()
+        return schemas
 
     # -- operations ---------------------------------------------------------------------------
 
@@ -193,7 +213,8 @@ class EnvironmentHost:
     def _state(self) -> dict[str, Any]:
         if isinstance(self.env, TypedEnv):
             return self.env.environment.state.model_dump()
-        return {"episode_id": str(self._episode), "step_count": self._steps}
+        name = str(self._episode) if self._episode else None  # there has been none yet
+        return {"episode_id": name, "step_count": self._steps}
 
     def _get(self, path: str) -> list[Any]:
         return attributes.describe(attributes.resolve(self._target, path))
@@ -303,6 +324,11 @@ class EnvironmentHost:
         if not self._started:
             self._reset_typed({})
 
+    def _json_task(self, method: Any, args: Any) -> str:
+        if not isinstance(args, list):
+            raise errors.ProtocolError(f"Expected a list, got {args!r:.40}.", field="args")
+        return json.dumps(to_plain(call_task_method(self._tasks, method, args)))
+
     # -- random generator ---------------------------------------------------------------------
 
     def _rng_changed(self) -> dict[str, Any] | None:
@@ -347,11 +373,14 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
         host._step_typed(action, timeout_s)
     ),
     "json_reset": lambda host, arguments: outcome_to_json(host._reset_typed(arguments)),
-    "json_step": lambda host, action: outcome_to_json(host._step_typed(action)),
+    "json_step": lambda host, action, timeout_s=None: outcome_to_json(
+        host._step_typed(action, timeout_s)
+    ),
     "describe_actions": EnvironmentHost._describe_actions,
     "mcp": EnvironmentHost._mcp,
     "json_mcp": lambda host, message: json.dumps(host._mcp(message)),
     "json_state": lambda host: json.dumps(to_plain(host._state())),
+    "json_task": EnvironmentHost._json_task,
 }
 
 

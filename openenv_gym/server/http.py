@@ -9,13 +9,12 @@ from __future__ import annotations
 import email.parser
 import hmac
 import ipaddress
-import json
 import logging
 import os
 import re
 import urllib.parse
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -24,20 +23,10 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from openenv_gym.protocol.limits import PATH, SUBPROTOCOL, Limits
-from openenv_gym.protocol.openenv_json import load_json
+from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Route
 
 
-__all__ = [
-    "MAX_HEAD_BYTES",
-    "Call",
-    "Handler",
-    "HttpRequest",
-    "HttpResponse",
-    "Route",
-    "Router",
-    "Upgrade",
-    "trusted_hosts",
-]
+__all__ = ["MAX_HEAD_BYTES", "Call", "Router", "Upgrade", "trusted_hosts"]
 
 MAX_HEAD_BYTES = 16 << 10
 
@@ -45,105 +34,6 @@ MAX_HEAD_BYTES = 16 << 10
 _log = logging.getLogger("websockets.server")
 
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[\x21-\x7e]*) HTTP/1\.[01]\r\n")
-_PARAMETER = re.compile(r"\{(\w+)\}")
-
-
-@dataclass(frozen=True)
-class HttpRequest:
-    """A request.
-
-    Attributes:
-        method: ``"GET"``, ``"POST"``, ...
-        path: Path, without the query.
-        query: Parameters of the query; of one that is there twice, the last.
-        headers: Headers by their names in lower case.
-        parameters: What stands in the path where its route has ``{name}``.
-        body: The body.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-    def json(self) -> Any:
-        """Return the body as JSON says it; None where there is no body.
-
-        Raises:
-            DecodeError: It is no JSON.
-        """
-        return load_json(self.body) if self.body.strip() else None
-
-
-@dataclass(frozen=True)
-class HttpResponse:
-    """An answer, after which the connection ends.
-
-    Attributes:
-        status: Its status.
-        body: The body.
-        content_type: What the body is; None where there is none.
-        headers: Further headers.
-    """
-
-    status: HTTPStatus
-    body: bytes = b""
-    content_type: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of_json(cls, data: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> HttpResponse:
-        """Answer with JSON; `headers` have underscores for their dashes."""
-        return cls(
-            status,
-            json.dumps(data, default=str).encode(),
-            "application/json",
-            {name.replace("_", "-"): value for name, value in headers.items()},
-        )
-
-    @classmethod
-    def of_text(cls, status: HTTPStatus, text: str) -> HttpResponse:
-        """Answer with a line for people."""
-        return cls(status, f"{text}\n".encode(), "text/plain; charset=utf-8")
-
-    def to_bytes(self) -> bytes:
-        """Return what is sent."""
-        lines = [f"HTTP/1.1 {self.status.value} {self.status.phrase}"]
-        if self.content_type is not None:
-            lines.append(f"Content-Type: {self.content_type}")
-        lines += [f"Content-Length: {len(self.body)}", "Connection: close"]
-        lines += [f"{name}: {value}" for name, value in self.headers.items()]
-        return "\r\n".join([*lines, "", ""]).encode() + self.body
-
-
-Handler = Callable[[HttpRequest], HttpResponse]
-
-
-@dataclass(frozen=True)
-class Route:
-    """Where a request of a method and a path leads.
-
-    Attributes:
-        method: Method.
-        path: Path; ``{name}`` stands for one part of it.
-        handler: Answers; called in a thread of the pool, and may take its time.
-        open: No credential is asked for.
-        quick: It takes no time, and is called at once, however busy the pool is.
-    """
-
-    method: str
-    path: str
-    handler: Handler
-    open: bool = False
-    quick: bool = False
-
-    def match(self, path: str) -> dict[str, str] | None:
-        """Return what stands in the path for each name; None where the path is another one."""
-        pattern = _PARAMETER.sub(r"(?P<\1>[^/]+)", self.path)
-        found = re.fullmatch(pattern, path)
-        return None if found is None else found.groupdict()
 
 
 class Upgrade(NamedTuple):
@@ -185,6 +75,7 @@ class Router:
         websockets: Paths on which a WebSocket without a subprotocol is taken.
         hosts: Names under which pages of this server itself may use it.
         max_body_bytes: Largest body.
+        admitted: Somebody else has checked the credential and the origin of what comes here.
     """
 
     def __init__(
@@ -195,12 +86,14 @@ class Router:
         websockets: Iterable[str] = (PATH,),
         hosts: Iterable[str] = (),
         max_body_bytes: int = Limits.max_frame_bytes,
+        admitted: bool = False,
     ) -> None:
-        self._routes = list(routes)
+        self.routes = tuple(routes)
         self._token = token
         self._websockets = frozenset(websockets)
         self._hosts = frozenset(hosts)
         self._max_body_bytes = max_body_bytes
+        self._admitted = admitted
 
     def answer(self, head: bytes) -> Upgrade | Call | HttpResponse:
         """Decide about a complete request head, up to and with its empty line."""
@@ -209,20 +102,28 @@ class Router:
             return HttpResponse.of_text(
                 HTTPStatus.BAD_REQUEST, "Not a request that is served here: expected HTTP/1.1."
             )
-        if (refusal := self._refuse_origin(request)) is not None:
+        answer = self._answer(request)
+        if isinstance(answer, HttpResponse) and request.method == "HEAD":
+            return replace(answer, bare=True)
+        return answer
+
+    def _answer(self, request: HttpRequest) -> Upgrade | Call | HttpResponse:
+        if not self._admitted and (refusal := self._refuse_origin(request)) is not None:
             return refusal
         if "upgrade" in request.headers and request.path in self._websockets:
-            return self._upgrade(head, request)
+            return self._upgrade(request)
+        # Who asks for the head of an answer gets just that.
+        method = "GET" if request.method == "HEAD" else request.method
         matching = [
             (route, parameters)
-            for route in self._routes
+            for route in self.routes
             if (parameters := route.match(request.path)) is not None
         ]
         for route, parameters in matching:
-            if route.method == request.method:
+            if route.method == method:
                 return self._call(route, replace(request, parameters=parameters))
         if request.path in self._websockets and request.method == "GET":
-            return self._upgrade(head, request)  # which says what a WebSocket needs
+            return self._upgrade(request)  # which says what a WebSocket needs
         return self._not_found(request, sorted({route.method for route, _ in matching}))
 
     def too_large(self) -> HttpResponse:
@@ -251,7 +152,7 @@ class Router:
         expects_go = request.headers.get("expect", "").lower() == "100-continue"
         return Call(route, request, int(length), expects_go)
 
-    def _upgrade(self, head: bytes, request: HttpRequest) -> Upgrade | HttpResponse:
+    def _upgrade(self, request: HttpRequest) -> Upgrade | HttpResponse:
         if not self._authorized(request):
             return _unauthorized()
         protocol = ServerProtocol(
@@ -261,7 +162,7 @@ class Router:
             extensions=None,
             logger=_log,
         )
-        protocol.receive_data(head)
+        protocol.receive_data(request.head)
         events = protocol.events_received()
         if not events or not isinstance(events[0], Request):
             return HttpResponse.of_text(
@@ -292,13 +193,13 @@ class Router:
                 HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path} takes {taken}."
             )
             return replace(refused, headers={"Allow": taken})
-        known = sorted({*(route.path for route in self._routes), *self._websockets})
+        known = sorted({*(route.path for route in self.routes), *self._websockets})
         return HttpResponse.of_text(
             HTTPStatus.NOT_FOUND, f"No such path; there are {', '.join(known)}."
         )
 
     def _authorized(self, request: HttpRequest) -> bool:
-        if self._token is None:
+        if self._token is None or self._admitted:
             return True
         given = request.headers.get("authorization", "")
         return hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode())
@@ -357,7 +258,8 @@ def _read_head(head: bytes) -> HttpRequest | None:
     method, target = (part.decode("ascii") for part in line.groups())
     # As `http.client` reads the headers of answers.
     parsed = email.parser.BytesHeaderParser().parsebytes(head[line.end() :])
-    if parsed.defects:
+    # Two lengths of one body are how a request is hidden in another one.
+    if parsed.defects or len(parsed.get_all("Content-Length", [])) > 1:
         return None
     path, _, query = target.partition("?")
     return HttpRequest(
@@ -365,4 +267,5 @@ def _read_head(head: bytes) -> HttpRequest | None:
         urllib.parse.unquote(path),
         dict(urllib.parse.parse_qsl(query, keep_blank_values=True)),
         {name.lower(): str(value) for name, value in parsed.items()},
+        head=head,
     )

@@ -1,7 +1,8 @@
-"""What a process that serves does to itself."""
+"""How a process that serves begins, and what it does to itself."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import resource
@@ -9,7 +10,14 @@ import signal
 import sys
 
 
-__all__ = ["close_to_others", "die_with", "gain_nothing", "log_to_stderr", "raise_descriptor_limit"]
+__all__ = [
+    "bootstrap",
+    "close_to_others",
+    "die_with",
+    "gain_nothing",
+    "log_to_stderr",
+    "raise_descriptor_limit",
+]
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_DUMPABLE = 4
@@ -17,6 +25,18 @@ _PR_SET_NO_NEW_PRIVS = 38
 _SPARE_DESCRIPTORS = 64  # beside one for each session
 
 _log = logging.getLogger("openenv_gym.server")
+
+
+def bootstrap(module: str) -> str:
+    """Return code that runs a module's `main` with what this process can import, and nothing else.
+
+    With ``-m`` the working directory would come first, and a ``random.py`` there be run.
+    """
+    here = ""
+    with contextlib.suppress(FileNotFoundError):  # it was removed
+        here = os.getcwd()
+    path = [entry or here for entry in sys.path]
+    return f"import sys; sys.path[:] = {path!a}; from {module} import main; sys.exit(main())"
 
 
 def log_to_stderr(*, debug: bool, who: str = "") -> None:

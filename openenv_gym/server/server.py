@@ -9,7 +9,6 @@ import logging
 import os
 import select
 import socket
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -24,14 +23,18 @@ from openenv_gym.protocol.messages import Goaway
 from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.dialects import Dialect
-from openenv_gym.server.http import HttpRequest, HttpResponse, Route, Router, trusted_hosts
+from openenv_gym.server.http import Router, trusted_hosts
+from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Note, Route
 from openenv_gym.server.mcp.attached import AttachedDialect
 from openenv_gym.server.mcp.dialect import McpDialect
 from openenv_gym.server.mcp.endpoint import MCP_PATH, McpEndpoint
+from openenv_gym.server.mode import Mode
 from openenv_gym.server.openenv.dialect import JsonDialect
+from openenv_gym.server.openenv.routes import OpenEnvRoutes
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.sessions import Sessions
+from openenv_gym.server.unix_paths import remove_stale
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
 
@@ -55,10 +58,12 @@ class Server:
         max_envs: Sub-environments that a vector session may have; it takes one place.
         pinned_threads: Threads for environments with thread affinity.
         token: Credential that clients must show.
+        admitted: Another process has checked who connects.
         debug: Send tracebacks to clients.
 
     Attributes:
         mcp: What answers at ``/mcp``.
+        openenv: OpenEnv's routes.
         left: How many connections have closed since it began.
     """
 
@@ -75,6 +80,7 @@ class Server:
         max_envs: int = DEFAULT_MAX_ENVS,
         pinned_threads: int = 4,
         token: str | None = None,
+        admitted: bool = False,
         debug: bool = False,
     ) -> None:
         self.app = app
@@ -89,12 +95,20 @@ class Server:
             max_envs=max_envs,
         )
         self.mcp = McpEndpoint(self.sessions)
+        self.openenv = OpenEnvRoutes(
+            self.sessions,
+            app.name,
+            app.version,
+            lambda: self._schemas,
+            lambda: self.router.routes,
+        )
         self.router = Router(
             self._routes(),
             token=token,
             websockets=(PATH, MCP_PATH),
             hosts=trusted_hosts(),
             max_body_bytes=self.limits.max_frame_bytes,
+            admitted=admitted,
         )
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
@@ -128,7 +142,7 @@ class Server:
         Raises:
             AddressInUseError: Somebody listens there, or the path is not a socket.
         """
-        _remove_stale(path)
+        remove_stale(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:
@@ -347,10 +361,13 @@ class Server:
 
     def _routes(self) -> list[Route]:
         """Return what is served beside the WebSocket."""
+        health = Note("Whether the server takes sessions", "Health")
+        metadata = Note("Name, description and more of the environment", "Environment Info")
         return [
-            Route("GET", "/health", self._health, open=True, quick=True),
-            Route("GET", "/metadata", self._metadata, quick=True),
-            Route("GET", "/schema", lambda request: HttpResponse.of_json(self._schemas)),
+            Route("GET", "/health", self._health, open=True, quick=True, note=health),
+            Route("GET", "/metadata", self._metadata, note=metadata),
+            *(self.openenv.control() if self.app.mode is Mode.SIMULATION else []),
+            *self.openenv.information(),
             *self.mcp.routes(),
         ]
 
@@ -360,7 +377,7 @@ class Server:
         return HttpResponse.of_json({"status": "healthy"})
 
     def _metadata(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse.of_json(self.app.metadata())
+        return HttpResponse.of_json(self._facts)
 
     def make_dialect(self, connection: Connection, request: HttpRequest) -> Dialect:
         """Return what is spoken on a WebSocket whose client offered no subprotocol."""
@@ -371,31 +388,9 @@ class Server:
         return JsonDialect(connection)
 
     @functools.cached_property
+    def _facts(self) -> dict[str, Any]:
+        return self.app.metadata()
+
+    @functools.cached_property
     def _schemas(self) -> dict[str, Any]:
         return self.app.schemas()
-
-
-def _remove_stale(path: str) -> None:
-    """Remove a socket on which nobody listens.
-
-    Raises:
-        AddressInUseError: Somebody does, or the path is something else.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISSOCK(mode):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.settimeout(1.0)
-            try:
-                probe.connect(path)
-            except ConnectionRefusedError:
-                os.unlink(path)
-                return
-            except OSError:
-                pass
-    raise errors.AddressInUseError(
-        f"Cannot listen on {path}: the path is in use.",
-        hint="Stop the other server, or choose another path.",
-    )

@@ -75,6 +75,10 @@ class Sessions:
         pinned_threads: Threads for environments with thread affinity.
         max_envs: Sub-environments that a vector session may have; it takes one place.
         name_prefix: What names of sessions begin with.
+
+    Attributes:
+        draining: No session is opened any more.
+        name_prefix: As above.
     """
 
     def __init__(
@@ -91,7 +95,7 @@ class Sessions:
         name_prefix: str = "",
     ) -> None:
         self.draining = False
-        self._name_prefix = name_prefix
+        self.name_prefix = name_prefix
         self._app = app
         self._limits = limits
         self._pool = pool
@@ -253,7 +257,7 @@ class Sessions:
                 debug=self._debug,
                 pinned=pinned,
             )
-            session.protocol.name = f"{self._name_prefix}{session.name}"
+            session.protocol.name = f"{self.name_prefix}{session.name}"
             packet: list[Any] = []
             if connection.coder.resumable:
                 environment = {

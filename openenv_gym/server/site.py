@@ -6,7 +6,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from openenv_gym.protocol.limits import Limits
-from openenv_gym.server.http import HttpRequest, Router
+from openenv_gym.server.http import Router
+from openenv_gym.server.http_messages import HttpRequest
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.sessions import Sessions
 

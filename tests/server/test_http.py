@@ -1,6 +1,7 @@
 import pytest
 
-from openenv_gym.server.http import Call, HttpResponse, Route, Router, Upgrade
+from openenv_gym.server.http import Call, Router, Upgrade
+from openenv_gym.server.http_messages import HttpResponse, Route
 
 
 UPGRADE = (

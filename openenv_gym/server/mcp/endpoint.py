@@ -24,7 +24,7 @@ from openenv_gym.protocol.jsonrpc import (
     rpc_result,
 )
 from openenv_gym.server.direct import DirectCaller
-from openenv_gym.server.http import HttpRequest, HttpResponse, Route
+from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Need, Note, Route
 from openenv_gym.server.mcp.rpc import VERSIONS
 from openenv_gym.server.sessions import Sessions
 
@@ -33,6 +33,12 @@ __all__ = ["MCP_PATH", "McpEndpoint"]
 
 MCP_PATH = "/mcp"
 
+_NOTE = Note(
+    "JSON-RPC: MCP's streamable HTTP, and OpenEnv's sessions",
+    "MCP",
+    {"type": "object"},
+    answer={"type": "object"},
+)
 _SESSION_HEADER = "Mcp-Session-Id"
 _VERSION_HEADER = "mcp-protocol-version"
 _OPEN_S = 120.0
@@ -56,9 +62,9 @@ class McpEndpoint:
     def routes(self) -> list[Route]:
         """Return what is served."""
         return [
-            Route("POST", MCP_PATH, self.post),
+            Route("POST", MCP_PATH, self.post, need=Need.SESSION, note=_NOTE),
             Route("GET", MCP_PATH, _no_stream, quick=True),
-            Route("DELETE", MCP_PATH, self.delete),
+            Route("DELETE", MCP_PATH, self.delete, need=Need.SESSION),
         ]
 
     def find(self, session_id: Any) -> DirectCaller | None:
@@ -202,7 +208,8 @@ class McpEndpoint:
 
     def _begin(self) -> tuple[str, DirectCaller]:
         caller = DirectCaller(self._sessions, {}, timeout_s=_OPEN_S)
-        session_id = str(uuid.uuid4())  # not the session's name, which stands in logs
+        # Not the session's name, which stands in logs; the prefix tells which worker has it.
+        session_id = f"{self._sessions.name_prefix}{uuid.uuid4()}"
         with self._lock:
             gone = [each for each, known in self._callers.items() if known.ended]
             for each in gone:

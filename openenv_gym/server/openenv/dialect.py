@@ -80,13 +80,20 @@ class JsonDialect(Dialect):
         return session.submit(Request(self._count, self._count - 1, op, args, {}), self.connection)
 
     def _read(self, message: Message) -> tuple[str, list[Any]]:
+        """Return an operation for a message; one for what cannot be read, too.
+
+        Raises:
+            DecodeError: A text message is not UTF-8, which ends a WebSocket (RFC 6455, 8.1).
+        """
         try:
             if message.opcode is not Opcode.TEXT:
                 raise errors.ProtocolError(
                     "Expected text messages, got a binary one.",
                     data={"openenv_code": ErrorCode.INVALID_JSON.value},
                 )
-            request = read_request(message.data)
+            request = read_request(_text_of(message))
+        except errors.DecodeError:
+            raise
         except errors.ProtocolError as error:
             return "refuse", [error]
         takes_data = request.type not in (RequestType.STATE, RequestType.CLOSE)
@@ -100,7 +107,18 @@ class JsonDialect(Dialect):
         """See `Dialect`."""
         if isinstance(error, errors.FrameTooLargeError):
             return [encode_error(error).encode()], CloseCode.MESSAGE_TOO_BIG
+        if isinstance(error, errors.DecodeError):
+            return [encode_error(error).encode()], CloseCode.INVALID_DATA
         code = None
         if self.connection.session is None and not isinstance(error, errors.SessionError):
             code = ErrorCode.FACTORY_ERROR
         return [encode_error(error, code=code).encode()], CloseCode.NORMAL
+
+
+def _text_of(message: Message) -> str:
+    try:
+        return bytes(message.data).decode()
+    except UnicodeDecodeError as error:
+        raise errors.DecodeError(
+            f"Expected UTF-8: {error}.", data={"openenv_code": ErrorCode.INVALID_JSON.value}
+        ) from None

@@ -14,7 +14,8 @@ from openenv_gym.server.workers.hangups import HangUps
 from openenv_gym.server.workers.isolation import Slots
 from openenv_gym.server.workers.options import WorkerOptions
 from openenv_gym.server.workers.reception import Reception
-from openenv_gym.server.workers.staff import Staff, Worker
+from openenv_gym.server.workers.recruit import Worker
+from openenv_gym.server.workers.staff import Staff
 
 
 __all__ = ["Attendants"]
@@ -43,6 +44,7 @@ class Attendants(Staff):
         self._cleaners: list[tuple[subprocess.Popen[bytes], Worker, float]] = []
         self._killers: list[subprocess.Popen[bytes]] = []
         self._grace_s = float(options.limits["resume_grace_s"]) + _SLACK_S
+        self._idle_s = float(options.limits["idle_timeout_s"]) + _SLACK_S
         self._lines = HangUps(self._selector)
 
     def _begin(self) -> None:
@@ -121,7 +123,7 @@ class Attendants(Staff):
     def _look_after(self) -> None:
         super()._look_after()
         self._killers = [each for each in self._killers if each.poll() is None]
-        for number in self._lines.overdue(self._grace_s):
+        for number in self._lines.overdue(self._patience):
             _log.warning("The process of the sessions %d-... outlived its session: killed", number)
             self._kill(self._workers[number])
         for entry in list(self._cleaners):
@@ -139,6 +141,10 @@ class Attendants(Staff):
             except OSError as error:
                 _log.warning("%s", error)
                 self._spare_at_s = time.monotonic() + _PAUSE_S
+
+    def _patience(self, number: int) -> float:
+        """Return how long a process may be without a connection, in seconds."""
+        return self._idle_s if self._workers[number].keeps else self._grace_s
 
     def _has_taken(self, worker: Worker, fd: int) -> None:
         self._lines.watch(worker.number, fd)

@@ -28,8 +28,10 @@ class Kind(bytes, Enum):
 
     CONNECTION = b"c"
     """To a worker: a connection that has said HELLO; its socket, and what it has said."""
+    REQUEST = b"h"
+    """To a worker: a connection that begins with its HTTP request, for which a place is taken."""
     VISIT = b"v"
-    """To a worker: a connection that has said nothing yet; its socket."""
+    """To a worker: likewise, for which no place is taken; it may have said nothing yet."""
     DRAIN = b"d"
     """To a worker: open no more sessions, and tell clients; the seconds that they have."""
     READY = b"r"
@@ -108,13 +110,13 @@ def receive(channel: socket.socket, *, trusted: bool) -> Letter | None:
 
 
 def join_connection(peer: str, read: bytes) -> bytes:
-    """Return the data of `Kind.CONNECTION`: where it comes from, and what it has said."""
+    """Return the data of a letter with a connection: where it is from, and what it has said."""
     name = peer.encode()[:255]
     return bytes([len(name)]) + name + read
 
 
 def split_connection(data: bytes) -> tuple[str, bytes]:
-    """Read the data of `Kind.CONNECTION`."""
+    """Read what `join_connection` returned."""
     end = 1 + data[0]
     return data[1:end].decode(errors="replace"), data[end:]
 

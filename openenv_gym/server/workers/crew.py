@@ -10,7 +10,8 @@ from collections.abc import Callable
 from openenv_gym import errors
 from openenv_gym.server.workers.options import WorkerOptions
 from openenv_gym.server.workers.reception import Reception
-from openenv_gym.server.workers.staff import Staff, Worker
+from openenv_gym.server.workers.recruit import Worker
+from openenv_gym.server.workers.staff import Staff
 
 
 __all__ = ["Crew", "draining_error"]

@@ -7,6 +7,7 @@ import os
 import select
 import selectors
 import time
+from collections.abc import Callable
 
 
 __all__ = ["HangUps"]
@@ -40,8 +41,8 @@ class HangUps:
             self._groups[copy] = group
             self._epoll.register(copy, select.EPOLLRDHUP)  # and neither reading nor writing
 
-    def overdue(self, after_s: float) -> list[int]:
-        """Return groups that have been silent for longer, once."""
+    def overdue(self, after_s: Callable[[int], float]) -> list[int]:
+        """Return groups that have been silent for longer than each may be, once."""
         if self._epoll is not None:
             for fd, _ in self._epoll.poll(0):
                 group = self._groups[fd]
@@ -49,7 +50,7 @@ class HangUps:
                 if group not in self._groups.values():
                     self.silent[group] = time.monotonic()
         now_s = time.monotonic()
-        late = [group for group, since_s in self.silent.items() if now_s > since_s + after_s]
+        late = [group for group, since_s in self.silent.items() if now_s > since_s + after_s(group)]
         for group in late:
             del self.silent[group]
         return late

@@ -19,6 +19,7 @@ class WorkerOptions:
 
     Attributes:
         environment: What it serves.
+        options: What environments are made with where a session does not say otherwise.
         thread_affinity: All calls of an environment in one thread.
         capacity: Sessions at once.
         max_threads: Steps that may run at once.
@@ -34,6 +35,7 @@ class WorkerOptions:
     """
 
     environment: str
+    options: dict[str, Any] = field(default_factory=dict)
     thread_affinity: bool = False
     capacity: int = 4096
     max_threads: int = 64

@@ -1,18 +1,30 @@
-"""Connections of a supervisor: the handshake, HELLO, and then a worker has them."""
+"""Connections of a supervisor: until it is known what they want, and then a worker has them.
+
+A client of the binary protocol is handed over with the HELLO that it has said. Others are handed
+over with their HTTP request: a worker shakes hands with a WebSocket that speaks JSON, and answers a
+request that needs an environment.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.protocol.frames import Message, MessageReader, Opcode
 from openenv_gym.server.connection import Connection
+from openenv_gym.server.http import Call, Upgrade
+from openenv_gym.server.http_messages import HttpRequest, Need
 from openenv_gym.server.site import ConnectionState
+from openenv_gym.server.workers.channel import Kind
+from openenv_gym.server.workers.grants import Denial
 
 
 __all__ = ["Reception"]
 
+_SESSION_HEADER = "mcp-session-id"
+_SESSION_PARAMETER = "session_id"
 _MAX_HELLO_BYTES = 1 << 20
 _MAX_HEARD_BYTES = 2 * _MAX_HELLO_BYTES
 
@@ -21,10 +33,19 @@ Deliver = Callable[[int, str, bytes], bool]
 
 
 class Reception(Connection):
-    """A connection until a worker takes it over; see `Connection`."""
+    """A connection until a worker takes it over; see `Connection`.
+
+    Attributes:
+        kind: As what a worker is handed it.
+        keeps: It may leave a session behind.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.kind = Kind.CONNECTION
+        self.keeps = False
+        self._said = b""  # where it is handed over with its request
+        self._wanted: Upgrade | Call | None = None  # likewise
         self._recorder = _Recorder(
             max_message_bytes=min(_MAX_HELLO_BYTES, self.site.limits.max_frame_bytes),
             peer_masks=True,
@@ -39,11 +60,11 @@ class Reception(Connection):
         """
         with self._reading:
             with self._writing:
-                if self.state is not ConnectionState.OPENING:
+                if self.state not in (ConnectionState.OPENING, ConnectionState.ANSWERING):
                     return None
                 # Who does not read what we answered him would miss it.
                 if not self._outbox:
-                    if not deliver(self._fd, self.peer, self._recorder.heard()):
+                    if not deliver(self._fd, self.peer, self._said or self._recorder.heard()):
                         return False
                     self.state = ConnectionState.CLOSED
                     self.site.pool.remove(self._fd)
@@ -53,6 +74,85 @@ class Reception(Connection):
                 return None
         self.site.forget(self)
         return True
+
+    def refuse(self, error: BaseException) -> None:
+        """See `Connection`."""
+        call = self._wanted
+        if isinstance(call, Call):
+            # The route says it in its own way: no session begins here, and none is known.
+            self.site.pool.spawn(lambda: self._answer_here(call, Denial(error)))
+        else:
+            super().refuse(error)
+
+    def _answer_here(self, call: Call, why_not: Denial) -> None:
+        with self._dispatcher.grants.using(why_not):
+            super()._answer(call)
+
+    def _listens(self) -> bool:
+        return not self._said and super()._listens()  # what comes now is the worker's
+
+    @property
+    def _dispatcher(self) -> Any:
+        return self.site.sessions
+
+    def _upgrade(self, answer: Upgrade, rest: bytes) -> None:
+        if answer.subprotocol is not None:
+            super()._upgrade(answer, rest)
+            return
+        request = answer.request
+        self._wanted, self._said = answer, request.head + rest
+        self._dialect = self.site.make_dialect(self, request)
+        name = request.query.get(_SESSION_PARAMETER)
+        if name is None:
+            self.kind = Kind.REQUEST
+            work = self._dialect.begin()
+        else:
+            self.kind = Kind.VISIT
+            self.opening()
+            work = functools.partial(self._dispatcher.find, self, name)
+        if work is not None:
+            self._work.append(work)
+
+    def _reject(self, error: BaseException) -> None:
+        if isinstance(self._wanted, Upgrade):  # an error is told on a WebSocket
+            self._send([self._wanted.response])
+        super()._reject(error)
+
+    def _answer(self, call: Call) -> None:
+        need, request = call.route.need, call.request
+        if need is Need.NOTHING:
+            super()._answer(call)
+            return
+        self._wanted, self._said = call, request.head + request.body
+        name = _session_of(request) if need is Need.SESSION else None
+        if name is not None:
+            self.kind = Kind.VISIT
+            self._dispatcher.find(self, name)
+            return
+        self.kind, self.keeps = Kind.REQUEST, need is Need.SESSION
+        try:
+            work = self._dispatcher.begin(self, {})
+        except errors.OpenEnvGymError as error:
+            self.refuse(error)
+            return
+        if work is not None:
+            work()
+
+
+def _session_of(request: HttpRequest) -> str | None:
+    """Return the session that a request names: in a header (MCP), or in its body (OpenEnv)."""
+    named: Any = request.headers.get(_SESSION_HEADER)
+    if named is None:
+        try:
+            message = request.json()
+        except errors.DecodeError:
+            return None
+        match message:
+            case {"method": "openenv/session/create"}:  # which does not ask for one
+                return None
+            case {"params": {"session_id": str(named)}}:
+                pass
+    return named or None
 
 
 class _Recorder(MessageReader):

@@ -1,19 +1,14 @@
-"""The processes that a supervisor has, and the one thread that starts, feeds and buries them."""
+"""The workers that a supervisor has, and the one thread that starts, feeds and buries them."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import fcntl
 import json
 import logging
 import os
 import queue
 import selectors
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -26,9 +21,10 @@ from openenv_gym.server.workers.channel import Kind, join_connection, receive, s
 from openenv_gym.server.workers.isolation import Slot
 from openenv_gym.server.workers.options import WorkerOptions
 from openenv_gym.server.workers.reception import Reception
+from openenv_gym.server.workers.recruit import Worker, start_worker
 
 
-__all__ = ["Staff", "Worker"]
+__all__ = ["Staff"]
 
 _log = logging.getLogger("openenv_gym.server")
 
@@ -37,77 +33,6 @@ _IDLE_TICK_S = 1.0
 _END_S = 5.0  # so long a worker may take to end by itself
 _MAX_FACTS = 64 << 10
 _LETTERS_AT_ONCE = 256
-
-
-class Worker:
-    """A process that serves.
-
-    Args:
-        number: Its own, for ever.
-        process: The process.
-        channel: Our end of the channel to it.
-        slot: Where it runs, if it has a place of its own.
-        failures: How many in a row before it ended soon after they began.
-
-    Attributes:
-        places: Sessions that it holds or opens.
-        ready: It has said that it serves.
-        turn: When it was last given a session, counted.
-        began_s: When it was started, on the monotonic clock.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        process: subprocess.Popen[bytes],
-        channel: socket.socket,
-        slot: Slot | None,
-        failures: int,
-    ) -> None:
-        self.number = number
-        self.process = process
-        self.channel = channel
-        self.slot = slot
-        self.failures = failures
-        self.places = 0
-        self.ready = False
-        self.turn = 0
-        self.began_s = time.monotonic()
-        self.pidfd = -1
-        with contextlib.suppress(AttributeError, OSError):  # not everywhere
-            self.pidfd = os.pidfd_open(process.pid)
-
-    def has_ended(self) -> bool:
-        """Tell whether it has, and leave its number taken."""
-        if self.process.returncode is not None:
-            return True
-        try:
-            what = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            return os.waitid(os.P_PID, self.process.pid, what) is not None
-        except ChildProcessError:
-            return True
-
-    def kill_group(self) -> bool:
-        """Kill it and what it started in its group; False where we may not."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except PermissionError:
-            return False
-        except ProcessLookupError:
-            pass
-        return True
-
-    def how_it_ended(self) -> str:
-        """Say it in words."""
-        code = self.process.wait()
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-
-    def close(self) -> None:
-        """Close what we hold of it."""
-        self.channel.close()
-        if self.pidfd >= 0:
-            os.close(self.pidfd)
-            self.pidfd = -1
 
 
 class Staff(ABC):
@@ -251,36 +176,7 @@ class Staff(ABC):
             OSError: The system refuses.
         """
         self._numbers += 1
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        try:
-            with theirs:  # above 2, for there it has its standard streams
-                channel_fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
-            options = dataclasses.replace(
-                self._options,
-                number=self._numbers,
-                supervisor=os.getpid(),
-                channel_fd=channel_fd,
-                own_user=slot is not None and slot.user is not None,
-            )
-            own: dict[str, Any] = {}
-            if slot is not None:
-                own = {"env": slot.environ(), "umask": 0o077, **slot.credentials()}
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-c", _bootstrap(), options.to_json()],
-                    pass_fds=[channel_fd],
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C in the terminal is the supervisor's
-                    **own,
-                )
-            finally:
-                os.close(channel_fd)
-        except (OSError, subprocess.SubprocessError) as error:
-            ours.close()
-            who = "" if slot is None or slot.user is None else f" as user {slot.user}"
-            raise OSError(f"Cannot start a process{who}: {error}") from error
-        worker = Worker(self._numbers, process, ours, slot, failures)
+        worker = start_worker(self._options, self._numbers, slot, failures)
         self._workers[worker.number] = worker
         self._selector.register(worker.channel, selectors.EVENT_READ, worker)
         if worker.pidfd >= 0:
@@ -332,8 +228,9 @@ class Staff(ABC):
         """Hand a connection over; see `Reception.hand_over`."""
 
         def deliver(fd: int, peer: str, said: bytes) -> bool:
-            taken = send(worker.channel, Kind.CONNECTION, join_connection(peer, said), [fd])
+            taken = send(worker.channel, connection.kind, join_connection(peer, said), [fd])
             if taken:
+                worker.keeps |= connection.keeps
                 self._has_taken(worker, fd)
             return taken
 
@@ -341,7 +238,7 @@ class Staff(ABC):
 
     def _send_visitor(self, worker: Worker, sock: socket.socket) -> None:
         with sock:
-            send(worker.channel, Kind.VISIT, b"", [sock.fileno()])
+            send(worker.channel, Kind.VISIT, join_connection("supervisor", b""), [sock.fileno()])
 
     def _refuse_all(self, connection: Reception, error: errors.OpenEnvGymError) -> None:
         """Refuse a connection for which a place was taken."""
@@ -385,18 +282,3 @@ def _read_facts(data: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return facts if isinstance(facts, dict) else {}
-
-
-def _bootstrap() -> str:
-    """Return code that lets a worker import what this process can import, and nothing else.
-
-    With ``-m`` the working directory would come first, and a ``random.py`` there be run.
-    """
-    here = ""
-    with contextlib.suppress(FileNotFoundError):  # it was removed
-        here = os.getcwd()
-    path = [entry or here for entry in sys.path]
-    return (
-        f"import sys; sys.path[:] = {path!a}; "
-        "from openenv_gym.server.workers.worker import main; sys.exit(main())"
-    )

@@ -20,6 +20,7 @@ from openenv_gym.server.server import Server
 from openenv_gym.server.sessions import Entrant, Sessions
 from openenv_gym.server.workers.attendants import Attendants
 from openenv_gym.server.workers.crew import Crew
+from openenv_gym.server.workers.grants import Grants
 from openenv_gym.server.workers.isolation import Slots
 from openenv_gym.server.workers.options import WorkerOptions
 from openenv_gym.server.workers.reception import Reception
@@ -39,6 +40,10 @@ class Dispatcher(Sessions):
 
     staff: Staff
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.grants = Grants()
+
     def __len__(self) -> int:
         return self._places
 
@@ -50,6 +55,16 @@ class Dispatcher(Sessions):
                 check_version(body, peer="client")
                 return lambda: self.staff.resume(connection, name)
         return super().enter(connection, body)
+
+    def begin(self, connection: Entrant, options: dict[str, Any]) -> Callable[[], None] | None:
+        """See `Sessions`; who is no connection from outside is told why nothing begins."""
+        if not isinstance(connection, Reception):
+            self.grants.take()
+        return super().begin(connection, options)
+
+    def find(self, connection: Reception, name: str) -> None:
+        """Give a connection to the worker that holds the session that it names."""
+        self.staff.resume(connection, name)
 
     def free_place(self) -> None:
         """Take note that a session has ended, or could not be opened."""
@@ -141,19 +156,21 @@ class Supervisor(Server):
         super().stop(timeout_s)
         self._staff.stop(timeout_s)
 
+    # What a worker says; no environment is ever made in this process.
+
+    @functools.cached_property
+    def _facts(self) -> dict[str, Any]:
+        return self._ask("/metadata")
+
     @functools.cached_property
     def _schemas(self) -> dict[str, Any]:
-        """What a worker says; no environment is ever made in this process."""
-        answer = self._ask("/schema")
-        if not isinstance(answer, dict):
-            raise errors.TransportError("A worker answered no map.")
-        return answer
+        return self._ask("/schema")
 
-    def _ask(self, path: str) -> Any:
+    def _ask(self, path: str) -> dict[str, Any]:
         """Get what a worker answers on one of its routes.
 
         Raises:
-            TransportError: It does not answer.
+            TransportError: It does not answer, or no map.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         end_s = time.monotonic() + _VISIT_S
@@ -170,7 +187,10 @@ class Supervisor(Server):
         head, _, content = received.partition(b"\r\n\r\n")
         if f" {HTTPStatus.OK.value} ".encode() not in head.partition(b"\r\n")[0]:
             raise errors.TransportError(f"No worker answers {path}.")
-        return json.loads(content)
+        answer = json.loads(content)
+        if not isinstance(answer, dict):
+            raise errors.TransportError(f"A worker answered no map on {path}.")
+        return answer
 
 
 def _make_nothing() -> Any:

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,49 +31,29 @@ from openenv_gym.server.process import (
 from openenv_gym.server.server import Server
 from openenv_gym.server.sessions import Entrant, Sessions
 from openenv_gym.server.site import ConnectionState
-from openenv_gym.server.workers.channel import Kind, receive, send, split_connection
+from openenv_gym.server.workers.channel import Kind, Letter, receive, send, split_connection
+from openenv_gym.server.workers.grants import Grant, Grants
+from openenv_gym.server.workers.handed import HandedConnection, HandedRequest
 from openenv_gym.server.workers.options import WorkerOptions
 
 
 __all__ = ["main"]
 
 _MAX_DESCRIPTION = 4096  # characters
+_LAST_ANSWERS_S = 2.0
+_UNANSWERED = (ConnectionState.HTTP, ConnectionState.ANSWERING, ConnectionState.OPENING)
 _TRIES = 10  # to tell the supervisor something, for up to a second each
 _RATHER_ME = "500"  # when memory runs out; the supervisor stays at 0
-
-
-class HandedConnection(Connection):
-    """A connection that has shaken hands with the supervisor.
-
-    Args:
-        server: Whom it belongs to.
-        sock: Its socket.
-        peer: Where it comes from, for logs.
-        read: What it has said since the handshake.
-    """
-
-    def __init__(self, server: Server, sock: socket.socket, peer: str, read: bytes) -> None:
-        super().__init__(server, sock, peer)
-        self.state = ConnectionState.HELLO
-        self._said = read
-
-    def _read(self) -> None:
-        said, self._said = self._said, b""
-        if said:
-            self._reader.attach(said)
-            self._take_all()
-        super()._read()
-
-    def _drop(self) -> None:
-        with contextlib.suppress(OSError):  # for a supervisor that watches it holds it open, too
-            self.socket.shutdown(socket.SHUT_RDWR)
-        super()._drop()
 
 
 class WorkerSessions(Sessions):
     """Sessions whose places the supervisor counts: it hears of each that is free again."""
 
     tell: Callable[[], None]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.grants = Grants()
 
     @property
     def places(self) -> int:
@@ -86,6 +67,15 @@ class WorkerSessions(Sessions):
         except BaseException:
             if "resume" not in body:
                 self.tell()
+            raise
+
+    def begin(self, connection: Entrant, options: dict[str, Any]) -> Callable[[], None] | None:
+        """See `Sessions`; the place is the one that the request may use."""
+        self.grants.take()
+        try:
+            return super().begin(connection, options)
+        except BaseException:
+            self.tell()
             raise
 
     def _leave(self) -> None:
@@ -112,6 +102,7 @@ class WorkerServer(Server):
             capacity=options.capacity,
             max_threads=options.max_threads,
             max_envs=options.max_envs,
+            admitted=True,
             debug=options.debug,
         )
         channel.setblocking(False)
@@ -127,8 +118,12 @@ class WorkerServer(Server):
 
     def ready(self) -> None:
         """Tell the supervisor that we serve, and what."""
-        facts = self.app.metadata()
-        facts["description"] = str(facts["description"])[:_MAX_DESCRIPTION]
+        app = self.app
+        facts = {
+            "name": app.name,
+            "version": app.version,
+            "description": app.description[:_MAX_DESCRIPTION],
+        }
         send(self._channel, Kind.READY, json.dumps(facts, default=str).encode())
 
     def forget(self, connection: Connection) -> None:
@@ -161,6 +156,25 @@ class WorkerServer(Server):
             self.request_stop()  # the supervisor is gone
             return
         self.pool.arm(self._channel.fileno())
+        self._take(letter)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """See `Server`; who was handed over while nobody knew that this is the end is answered."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RD)  # what is sent from now on fails there
+        with contextlib.suppress(BlockingIOError):
+            while (letter := receive(self._channel, trusted=True)) is not None:
+                self._take(letter)
+        end_s = time.monotonic() + _LAST_ANSWERS_S
+        while time.monotonic() < end_s and self._answers():
+            time.sleep(0.01)
+        super().stop(timeout_s)
+
+    def _answers(self) -> bool:
+        with self._lock:
+            return any(each.state in _UNANSWERED for each in self._connections)
+
+    def _take(self, letter: Letter) -> None:
         if letter.kind is Kind.DRAIN:
             limit_s = float(letter.data)
             threading.Thread(target=self.drain, args=(limit_s,), daemon=True).start()
@@ -168,13 +182,16 @@ class WorkerServer(Server):
         for descriptor in letter.descriptors:
             self._used = True
             sock = socket.socket(fileno=descriptor)
-            if letter.kind is Kind.VISIT:
-                self.adopt(sock, "supervisor")
-            else:
-                peer, said = split_connection(letter.data)
+            peer, said = split_connection(letter.data)
+            connection: Connection
+            if letter.kind is Kind.CONNECTION:
                 connection = HandedConnection(self, sock, peer, said)
-                self._serve(connection)
-                # What has been said already makes no event.
+            else:
+                grant = Grant(self._tell_left) if letter.kind is Kind.REQUEST else None
+                grants = self._entered.grants
+                connection = HandedRequest(self, sock, peer, said, grants, grant)
+            self._serve(connection)
+            if said:  # which makes no event
                 connection.on_event(Event(sock.fileno(), readable=True, writable=False))
 
 
@@ -193,7 +210,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, lambda signum, frame: None)
     try:
         raise_descriptor_limit(options.capacity)
-        app = load_app(options.environment, thread_affinity=options.thread_affinity)
+        app = load_app(
+            options.environment,
+            thread_affinity=options.thread_affinity,
+            options=options.options,
+        )
         server = WorkerServer(app, options, channel)
     except (errors.OpenEnvGymError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
