@@ -101,6 +101,7 @@ class JsonDialect(Dialect):
 
     def leave(self, session: Session) -> None:
         """End it: nobody can come back to it."""
+        session.detach(self.connection)  # which has nothing more to say
         session.end()
 
     def refusal(self, error: BaseException) -> tuple[list[Any], CloseCode]:
