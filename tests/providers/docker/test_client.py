@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from echo_env import CallToolAction, EchoAction, EchoEnv
 
+from echo_env import CallToolAction, EchoAction, EchoEnv
 from openenv_gym import GenericEnvClient
 from tests.support.images import image
 from tests.support.waiting import eventually
