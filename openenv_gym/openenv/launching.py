@@ -121,7 +121,7 @@ def launch_package(
         provider = "docker" if use_docker else "process"
 
     def launch() -> RunningServer:
-        from openenv_gym.registration.make import start
+        from openenv_gym.registration.starting import start
 
         return start(_entry_of(name), provider)
 
