@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from openenv_gym import errors
 
 
-__all__ = ["RpcCode", "RpcRequest", "read_rpc", "rpc_error", "rpc_failure", "rpc_result"]
+__all__ = [
+    "RpcCode",
+    "RpcRequest",
+    "read_rpc",
+    "rpc_error",
+    "rpc_failure",
+    "rpc_result",
+    "rpc_unmade",
+]
 
 _NOTIFICATION = "notifications/"
 
@@ -128,6 +136,21 @@ def rpc_error(
     if data is not None:
         facts["rpc_data"] = dict(data)
     return errors.ProtocolError(message, field=field, data=facts)
+
+
+def rpc_unmade(name: str, error: BaseException) -> errors.ProtocolError:
+    """Return what is raised where an environment cannot be made.
+
+    Args:
+        name: What is made.
+        error: What making it raised.
+    """
+    text = error.message if isinstance(error, errors.OpenEnvGymError) else str(error)
+    return rpc_error(
+        RpcCode.SERVER_ERROR,
+        f"Cannot make {name}: {text or type(error).__name__}",
+        data={"factory_name": name},
+    )
 
 
 def rpc_result(id_: str | int | None, result: Any) -> dict[str, Any]:

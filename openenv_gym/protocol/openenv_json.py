@@ -190,24 +190,24 @@ def encode_reply(kind: RequestType, data: str) -> str:
     return f'{{"type":"{kind.reply}","data":{data}}}'
 
 
-def encode_error(error: BaseException, *, code: ErrorCode | None = None) -> str:
+def encode_error(error: BaseException, *, unmade: str | None = None) -> str:
     """Write an error as OpenEnv has it.
 
     Args:
         error: What happened.
-        code: OpenEnv's code, where the error alone does not tell.
+        unmade: What could not be made, where that is what happened.
     """
-    code = openenv_code(error) if code is None else code
+    code = openenv_code(error) if unmade is None else ErrorCode.FACTORY_ERROR
     data: dict[str, Any] = {"message": _text_of(error), "code": code.value}
-    if isinstance(error, errors.OpenEnvGymError):
+    if unmade is not None:
+        data["factory_name"] = unmade
+    elif isinstance(error, errors.OpenEnvGymError):
         facts = error.data
         if code is ErrorCode.CAPACITY_REACHED:
             data["active_sessions"] = facts.get("sessions")
             data["max_sessions"] = facts.get("capacity")
         elif code is ErrorCode.VALIDATION_ERROR:
             data["errors"] = validation_errors(error)
-        elif code is ErrorCode.FACTORY_ERROR:
-            data["factory_name"] = facts.get("factory_name")
     return json.dumps({"type": "error", "data": data}, default=str)
 
 

@@ -1,4 +1,4 @@
-"""What is said on a WebSocket after its handshake: one class for each of two protocols."""
+"""What is said on a WebSocket after its handshake: one class for each protocol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from openenv_gym.server.session import Session
     from openenv_gym.server.shared_memory import Descriptor
 
-__all__ = ["BinaryDialect", "Dialect", "Speaker", "Work"]
+__all__ = ["BinaryDialect", "Dialect", "Speaker", "TextDialect", "Work"]
 
 Work = Callable[[], None]
 
@@ -109,6 +109,55 @@ class Dialect(ABC):
     def notice(self, packet: Any) -> Any:
         """Return how a message of the binary protocol is told; None: it is not."""
         return None
+
+
+class TextDialect(Dialect):
+    """A protocol of text messages, answered in order; the session ends with its connection.
+
+    Replies have no ids, so that each message, also one that cannot be read, is answered in its
+    turn.
+    """
+
+    opcode = Opcode.TEXT
+    listens_while_opening = False
+
+    def __init__(self, connection: Speaker) -> None:
+        super().__init__(connection)
+        self._count = 0
+
+    @abstractmethod
+    def read(self, message: Message) -> tuple[str, list[Any]]:
+        """Return the operation that a message asks for; ``refuse`` for one that cannot be read.
+
+        Raises:
+            OpenEnvGymError: The message ends the connection.
+        """
+
+    def begin(self) -> Work | None:
+        """Open a session."""
+        self.connection.opening()
+        return self.connection.site.sessions.begin(self.connection, {})
+
+    def take(self, message: Message) -> Work | None:
+        """See `Dialect`."""
+        session = self.connection.session
+        if session is None:
+            return None  # it has ended
+        op, args = self.read(message)
+        self._count += 1
+        # Who sends a request needs no earlier reply again.
+        return session.submit(Request(self._count, self._count - 1, op, args, {}), self.connection)
+
+    def leave(self, session: Session) -> None:
+        """End it: nobody can come back to it."""
+        session.detach(self.connection)  # which has nothing more to say
+        session.end()
+
+    def unmade(self, error: BaseException) -> str | None:
+        """Return what could not be made, where the error is that of making the environment."""
+        if self.connection.session is not None or isinstance(error, errors.SessionError):
+            return None
+        return self.connection.site.app.name
 
 
 class BinaryDialect(Dialect):

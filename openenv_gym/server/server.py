@@ -94,7 +94,7 @@ class Server:
             pinned_threads=pinned_threads,
             max_envs=max_envs,
         )
-        self.mcp = McpEndpoint(self.sessions)
+        self.mcp = McpEndpoint(self.sessions, app.name)
         self.openenv = OpenEnvRoutes(
             self.sessions,
             app.name,

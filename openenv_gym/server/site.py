@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from openenv_gym.protocol.limits import Limits
+from openenv_gym.server.application import Application
 from openenv_gym.server.http import Router
 from openenv_gym.server.http_messages import HttpRequest
 from openenv_gym.server.pool import Pool
@@ -36,6 +37,7 @@ class ConnectionState(Enum):
 class Site(Protocol):
     """What connections need of the server they belong to."""
 
+    app: Application
     limits: Limits
     pool: Pool
     router: Router

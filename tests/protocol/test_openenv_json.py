@@ -5,7 +5,6 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.protocol.openenv_json import (
-    ErrorCode,
     RequestType,
     encode_error,
     encode_reply,
@@ -106,9 +105,11 @@ def test_what_is_no_reply_is_a_protocol_error(text):
         read_reply(text, "observation")
 
 
-def test_a_code_that_is_given_is_the_one_that_is_sent():
-    sent = json.loads(encode_error(RuntimeError(""), code=ErrorCode.FACTORY_ERROR))
-    assert sent["data"]["message"] == "RuntimeError" and sent["data"]["code"] == "FACTORY_ERROR"
+def test_what_could_not_be_made_is_named():
+    assert json.loads(encode_error(RuntimeError(""), unmade="Walk")) == {
+        "type": "error",
+        "data": {"message": "RuntimeError", "code": "FACTORY_ERROR", "factory_name": "Walk"},
+    }
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from openenv_gym.protocol.jsonrpc import (
     rpc_error,
     rpc_failure,
     rpc_result,
+    rpc_unmade,
 )
 from openenv_gym.server.direct import DirectCaller
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Need, Note, Route
@@ -51,10 +52,12 @@ class McpEndpoint:
 
     Args:
         sessions: Where sessions are opened.
+        name: What is served.
     """
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, name: str) -> None:
         self._sessions = sessions
+        self._name = name
         self._lock = threading.Lock()
         self._callers: dict[str, DirectCaller] = {}
         self._attached: dict[str, bool] = {}  # by id, whether it ends with its connection
@@ -198,7 +201,7 @@ class McpEndpoint:
                 RpcCode.METHOD_NOT_FOUND, f"Method not found: {rpc.method:.80}", field="method"
             )
         # Without a session, an environment for this one call, as in OpenEnv; it takes a place.
-        caller = DirectCaller(self._sessions, {}, timeout_s=_OPEN_S)
+        caller = self._open()
         try:
             return _call(caller, message)
         finally:
@@ -206,8 +209,16 @@ class McpEndpoint:
 
     # -- sessions ---------------------------------------------------------------------------
 
+    def _open(self) -> DirectCaller:
+        try:
+            return DirectCaller(self._sessions, {}, timeout_s=_OPEN_S)
+        except errors.SessionError:
+            raise  # there is no place
+        except Exception as error:
+            raise rpc_unmade(self._name, error) from error
+
     def _begin(self) -> tuple[str, DirectCaller]:
-        caller = DirectCaller(self._sessions, {}, timeout_s=_OPEN_S)
+        caller = self._open()
         # Not the session's name, which stands in logs; the prefix tells which worker has it.
         session_id = f"{self._sessions.name_prefix}{uuid.uuid4()}"
         with self._lock:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.protocol.frames import CloseCode, Message, Opcode
-from openenv_gym.protocol.messages import Failure, Request, Result, error_from_wire
+from openenv_gym.protocol.messages import Failure, Result, error_from_wire
 from openenv_gym.protocol.openenv_json import (
     ErrorCode,
     RequestType,
@@ -14,11 +14,8 @@ from openenv_gym.protocol.openenv_json import (
     encode_reply,
     read_request,
 )
-from openenv_gym.server.dialects import Dialect, Speaker, Work
+from openenv_gym.server.dialects import TextDialect
 
-
-if TYPE_CHECKING:
-    from openenv_gym.server.session import Session
 
 __all__ = ["JsonDialect"]
 
@@ -48,37 +45,12 @@ class _JsonCoder:
         return [encode_error(error_from_wire(reply.error)).encode()]
 
 
-class JsonDialect(Dialect):
-    """OpenEnv's protocol (docs/openenv.md); see `Dialect`.
+class JsonDialect(TextDialect):
+    """OpenEnv's protocol (docs/openenv.md). See `Dialect`."""
 
-    Replies have no ids, so that each message, also one that cannot be read, is answered in its
-    turn. The session ends with its connection.
-    """
-
-    opcode = Opcode.TEXT
     coder = _JsonCoder()
-    listens_while_opening = False
 
-    def __init__(self, connection: Speaker) -> None:
-        super().__init__(connection)
-        self._count = 0
-
-    def begin(self) -> Work | None:
-        """Open a session."""
-        self.connection.opening()
-        return self.connection.site.sessions.begin(self.connection, {})
-
-    def take(self, message: Message) -> Work | None:
-        """See `Dialect`."""
-        session = self.connection.session
-        if session is None:
-            return None  # it has ended
-        op, args = self._read(message)
-        self._count += 1
-        # Who sends a request needs no earlier reply again.
-        return session.submit(Request(self._count, self._count - 1, op, args, {}), self.connection)
-
-    def _read(self, message: Message) -> tuple[str, list[Any]]:
+    def read(self, message: Message) -> tuple[str, list[Any]]:
         """Return an operation for a message; one for what cannot be read, too.
 
         Raises:
@@ -98,21 +70,13 @@ class JsonDialect(Dialect):
         takes_data = request.type not in (RequestType.STATE, RequestType.CLOSE)
         return _OPERATIONS[request.type], [request.data] if takes_data else []
 
-    def leave(self, session: Session) -> None:
-        """End it: nobody can come back to it."""
-        session.detach(self.connection)  # which has nothing more to say
-        session.end()
-
     def refusal(self, error: BaseException) -> tuple[list[Any], CloseCode]:
         """See `Dialect`."""
         if isinstance(error, errors.FrameTooLargeError):
             return [encode_error(error).encode()], CloseCode.MESSAGE_TOO_BIG
         if isinstance(error, errors.DecodeError):
             return [encode_error(error).encode()], CloseCode.INVALID_DATA
-        code = None
-        if self.connection.session is None and not isinstance(error, errors.SessionError):
-            code = ErrorCode.FACTORY_ERROR
-        return [encode_error(error, code=code).encode()], CloseCode.NORMAL
+        return [encode_error(error, unmade=self.unmade(error)).encode()], CloseCode.NORMAL
 
 
 def _text_of(message: Message) -> str:

@@ -146,6 +146,20 @@ def test_what_is_said_when_all_places_are_taken(pair: tuple[str, str]) -> None:
     assert answers[0] == answers[1]
 
 
+def test_what_is_said_when_no_environment_can_be_made() -> None:
+    answers = []
+    with theirs(SCRIPT, SLOTS, "Broken") as one, ours(TWIN.replace("Twin", "Broken")) as other:
+        for url in (one, other):
+            with opened(url) as socket:
+                first, then = heard(socket), heard(socket)
+            request = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
+            status, failed = asked(url, "POST", "/mcp", request)
+            for told in (first["data"], failed["error"]):
+                assert isinstance(told.pop("message"), str)
+            answers.append((first, then, status, failed))
+    assert answers[0] == answers[1]
+
+
 # -- where we differ on purpose (docs/openenv.md) -------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """An environment that OpenEnv and this library serve alike: the same models, the same rules.
 
-``python twin.py PORT SLOTS``, by a Python that has OpenEnv, serves it there; here it is
+``python twin.py PORT SLOTS [CLASS]``, by a Python that has OpenEnv, serves it there; here it is
 ``tests.integration.openenv.twin:Twin``.
 """
 
@@ -90,13 +90,21 @@ class Twin(Environment):
         return self.list_tasks(split)[index]
 
 
+class Broken(Twin):
+    """One that cannot be made."""
+
+    def __init__(self) -> None:
+        raise OSError("no floor")
+
+
 def main() -> None:
     """Serve on OpenEnv until somebody ends it."""
     import uvicorn
     from openenv.core.env_server import create_fastapi_app
 
-    port, slots = sys.argv[1:]
-    app = create_fastapi_app(Twin, Push, Seen, max_concurrent_envs=int(slots), env_name="Twin")
+    port, slots, name = [*sys.argv[1:], "Twin"][:3]
+    made = globals()[name]
+    app = create_fastapi_app(made, Push, Seen, max_concurrent_envs=int(slots), env_name=name)
     uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
 
 

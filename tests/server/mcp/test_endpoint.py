@@ -198,9 +198,13 @@ def test_an_environment_that_cannot_be_made(make_site):
     def broken():
         raise RuntimeError("no luck")
 
-    error = make_site(broken).rpc("openenv/session/create")["error"]
-    assert error["code"] == -32603
-    assert "no luck" in error["message"]
+    site = make_site(broken)
+    for method in ("openenv/session/create", "tools/list", "initialize"):
+        error = site.rpc(method)["error"]
+        assert (error["code"], error["data"]) == (-32000, {"factory_name": "broken"})
+        assert "no luck" in error["message"]
+    with connect(site.url.replace("http", "ws"), proxy=None) as socket:
+        assert json.loads(socket.recv(20))["error"] == error
 
 
 @pytest.mark.parametrize(

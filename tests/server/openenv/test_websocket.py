@@ -168,7 +168,11 @@ def test_an_environment_that_cannot_be_made(serve: Serve) -> None:
 
     session = serve(create_app(make)).session()
     answer = session.receive()
-    assert answer["data"]["code"] == "FACTORY_ERROR" and "no floor" in answer["data"]["message"]
+    assert answer["data"] == {
+        "message": "no floor",
+        "code": "FACTORY_ERROR",
+        "factory_name": "make",
+    }
     assert closing(session) == 1000
 
 
