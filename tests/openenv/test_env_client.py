@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,24 @@ def test_tokens(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             client.reset()
 
 
+def test_a_server_that_answers_no_ping_is_given_up() -> None:
+    def script(session: Any, message: dict[str, Any]) -> Any:
+        if message["type"] == "step":
+            time.sleep(3)  # the server's loop stands still
+        return observation({"type": message["type"]})
+
+    pings: dict[str, Any] = {"websocket_ping_interval_s": 0.1, "websocket_ping_timeout_s": 0.5}
+    with FakeOpenEnv(script) as fake:
+        with GenericEnvClient(base_url=fake.url, **pings).sync() as client:
+            client.reset()
+            with pytest.raises(errors.ConnectionLostError):
+                client.step({})
+        pings["websocket_ping_timeout_s"] = None
+        with GenericEnvClient(base_url=fake.url, **pings).sync() as client:
+            client.reset()
+            assert client.step({}).observation["type"] == "step"
+
+
 def test_use_in_another_event_loop_is_told(url: str) -> None:
     client = WalkClient(base_url=url)
     asyncio.run(client.reset())
@@ -322,59 +341,6 @@ def test_arguments_are_checked(given: dict[str, Any], field: str) -> None:
     with pytest.raises(errors.InvalidOptionError) as caught:
         EnvClient(**given)
     assert caught.value.field == field
-
-
-# -- servers that lie ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("reply", "field"),
-    [
-        (observation({"at": "far"}), "at"),
-        (observation({"at": 1, "picture": [[1, 2], [3, None]]}), "picture"),
-        (observation({"at": 1}), "picture"),
-        (observation({"at": 1, "picture": [[0, 0], [0, 0]], "extra": 1}), "extra"),
-        (observation({"at": 1, "picture": [[0, 0], [0, 0]]}, reward="much"), "reward"),
-        ({"type": "observation", "data": {"observation": [1]}}, "observation"),
-        ({"type": "observation", "data": {"observation": {}, "done": "no"}}, "done"),
-        ({"type": "observation", "data": {"observation": {"metadata": 3}}}, "metadata"),
-    ],
-)
-def test_a_server_that_lies_is_told_by_the_field_and_the_session_goes_on(
-    reply: dict[str, Any], field: str
-) -> None:
-    def script(session: Any, message: dict[str, Any]) -> Any:
-        if message["type"] == "reset":
-            return reply
-        return observation({"at": 1, "picture": [[0, 0], [0, 0]]})
-
-    with FakeOpenEnv(script) as fake, WalkClient(base_url=fake.url).sync() as client:
-        with pytest.raises(errors.ProtocolError) as caught:
-            client.reset()
-        assert caught.value.field == field
-        assert client.step(Move(by=1)).observation.at == 1
-
-
-@pytest.mark.parametrize("metadata", [{"truncated": True}, {"TimeLimit.truncated": True}])
-def test_truncation_is_read_from_the_metadata_of_either_place(metadata: dict[str, Any]) -> None:
-    replies = [
-        observation({}, done=True, metadata=metadata),
-        {"type": "observation", "data": {"observation": {"metadata": metadata}, "done": True}},
-        observation({}, done=True),
-        observation({}, metadata=metadata),
-    ]
-
-    def script(session: Any, message: dict[str, Any]) -> Any:
-        return replies[session.server.requests.index(message)]
-
-    with FakeOpenEnv(script) as fake, GenericEnvClient(base_url=fake.url).sync() as client:
-        results = [client.step({"n": n}) for n in range(4)]
-        assert [(r.done, r.truncated) for r in results] == [
-            (True, True),
-            (True, True),
-            (True, False),
-            (False, False),
-        ]
 
 
 @BOTH

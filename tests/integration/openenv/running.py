@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -18,25 +20,30 @@ from tests.support.waiting import eventually
 
 
 ROOT = Path(__file__).resolve().parents[3]
-BIN = ROOT / ".venvs" / "openenv-0.10" / "bin"
+RELEASES = ("0.10", "0.3")
 
 
-def openenv_program(name: str) -> Path:
-    """Return a program of OpenEnv's virtual environment, or skip the test."""
-    program = BIN / name
+class Running(NamedTuple):
+    """A server in a process of its own."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+
+def openenv_program(name: str, release: str = "0.10") -> Path:
+    """Return a program of the virtual environment of a release, or skip the test."""
+    program = ROOT / ".venvs" / f"openenv-{release}" / "bin" / name
     if not program.exists():
-        pytest.skip("OpenEnv 0.10 is not installed: run `python3 dev.py openenv`")
+        pytest.skip(f"OpenEnv {release} is not installed: run `python3 dev.py openenv`")
     return program
 
 
 @contextlib.contextmanager
-def theirs(script: Path, *arguments: object) -> Iterator[str]:
+def theirs(script: Path, *arguments: object, release: str = "0.10") -> Iterator[str]:
     """Run a script that serves with OpenEnv on the port that it is given; yield its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [openenv_program("python"), script, port, *arguments]
-    with _running(list(map(str, command)), f"http://127.0.0.1:{port}") as (url, _):
-        yield url
+    command = [openenv_program("python", release), script, "{port}", *arguments]
+    with launched(command) as server:
+        yield server.url
 
 
 @contextlib.contextmanager
@@ -46,30 +53,56 @@ def ours(environment: str, *arguments: str) -> Iterator[str]:
     if "--isolate-sessions" in arguments and os.geteuid() == 0:
         # Users of their own may not be able to read this checkout.
         command = ["setpriv", "--bounding-set=-setuid,-setgid", *command]
-    with _running(command, None) as (_, log):
+    with _started(command, ROOT) as (process, log):
+
+        def serves() -> bool:
+            assert process.poll() is None, log.read_text()
+            return " on http://" in log.read_text()
+
+        assert eventually(serves, 90), log.read_text()
         yield "http://" + log.read_text().partition(" on http://")[2].split()[0]
 
 
 @contextlib.contextmanager
-def _running(command: list[str], url: str | None) -> Iterator[tuple[str, Path]]:
+def launched(
+    command: Sequence[object], *, cwd: Path | str = ROOT, certificate: Path | None = None
+) -> Iterator[Running]:
+    """Run a server of OpenEnv; ``{port}`` in the command becomes a free port.
+
+    Args:
+        command: What to run.
+        cwd: Where to run it.
+        certificate: What it shows, where it serves with TLS.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    url = f"{'https' if certificate else 'http'}://localhost:{port}"
+    context = ssl.create_default_context(cafile=certificate) if certificate else None
+    with _started([str(part).replace("{port}", port) for part in command], cwd) as (process, log):
+
+        def serves() -> bool:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{url}/health", timeout=5, context=context).close()
+                # If it ended, somebody else had the port, and answers.
+                assert process.poll() is None, log.read_text()
+                return True
+            assert process.poll() is None, log.read_text()
+            return False
+
+        assert eventually(serves, 90), log.read_text()
+        yield Running(url, process)
+
+
+@contextlib.contextmanager
+def _started(command: list[str], cwd: Path | str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """Run a command until the block is left; yield its process and what it prints."""
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / "log"
         with log.open("wb") as file:
             environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-            process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, env=environment)
-
-        def serves() -> bool:
-            assert process.poll() is None, log.read_text()
-            if url is None:
-                return " on http://" in log.read_text()
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{url}/health", timeout=5).close()
-                return True
-            return False
-
+            process = subprocess.Popen(command, cwd=cwd, stdout=file, stderr=file, env=environment)
         try:
-            assert eventually(serves, 90), log.read_text()
-            yield url or "", log
+            yield process, log
         finally:
             process.kill()
             process.wait(20)

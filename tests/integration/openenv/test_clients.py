@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import subprocess
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,51 +12,20 @@ import pytest
 from echo_env import CallToolAction, EchoEnv
 from echo_env.server.echo_environment import EchoEnvironment
 from openenv_gym import GenericEnvClient, MCPToolClient, errors
+from tests.integration.openenv.running import (
+    RELEASES,
+    Running,
+    launched,
+    openenv_program,
+    theirs,
+)
 from tests.openenv.test_articles import SNIPPETS, run
 from tests.support.serving import serving
-from tests.support.waiting import eventually
 
 
-ROOT = Path(__file__).resolve().parents[3]
-RELEASES = ("0.10", "0.3")
-HERE = Path(__file__).parent
+SCRIPT = Path(__file__).with_name("echo_server.py")
 
 pytestmark = [pytest.mark.openenv, pytest.mark.timeout(300)]
-
-
-def find_python(release: str) -> Path:
-    """Return the Python that has a release of OpenEnv, or skip the test."""
-    python = ROOT / ".venvs" / f"openenv-{release}" / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"OpenEnv {release} is not installed: run `python3 dev.py openenv`")
-    return python
-
-
-class RealServer:
-    """A server in a process of its own."""
-
-    def __init__(self, release: str, log: Path) -> None:
-        python = find_python(release)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        self._log = log.open("wb")
-        command = [str(python), str(HERE / "echo_server.py"), str(port)]
-        self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
-        if not eventually(self._answers, 90):
-            self.stop()
-            pytest.fail(log.read_text())
-
-    def _answers(self) -> bool:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"{self.url}/health", timeout=5).close()
-            return True
-        return self.process.poll() is not None
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait(20)
-        self._log.close()
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -68,10 +34,9 @@ def release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def url(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = RealServer(release, tmp_path_factory.mktemp("openenv") / "log")
-    yield server.url
-    server.stop()
+def url(release: str) -> Iterator[str]:
+    with theirs(SCRIPT, release=release) as url:
+        yield url
 
 
 @pytest.mark.parametrize(("snippet", "printed"), SNIPPETS)
@@ -162,10 +127,8 @@ def test_a_message_of_17_mebibytes_ends_the_session_with_its_reason(url: str) ->
         assert client.call_tool("echo_message", message="Hi") == "Hi"
 
 
-def test_a_server_that_dies_in_a_step(tmp_path: Path) -> None:
-    server = RealServer("0.10", tmp_path / "log")
-
-    async def play() -> None:
+def test_a_server_that_dies_in_a_step() -> None:
+    async def play(server: Running) -> None:
         async with MCPToolClient(base_url=server.url) as client:
             await client.reset()
             call = asyncio.create_task(client.call_tool("dawdle", wait_s=30.0))
@@ -176,10 +139,8 @@ def test_a_server_that_dies_in_a_step(tmp_path: Path) -> None:
             with pytest.raises(errors.ServerUnreachableError):
                 await client.reset()
 
-    try:
-        asyncio.run(play())
-    finally:
-        server.stop()
+    with launched([openenv_program("python"), SCRIPT, "{port}"]) as server:
+        asyncio.run(play(server))
 
 
 def test_the_client_of_openenv_on_our_server() -> None:
@@ -194,7 +155,7 @@ with MCPToolClient(base_url=sys.argv[1]).sync() as client:
 """
     with serving(EchoEnvironment) as url:
         ended = subprocess.run(
-            [str(find_python("0.10")), "-c", script, url],
+            [openenv_program("python"), "-c", script, url],
             capture_output=True,
             text=True,
             timeout=120,

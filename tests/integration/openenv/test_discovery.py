@@ -10,7 +10,8 @@ import pytest
 
 import openenv_gym
 from openenv_gym import AutoEnv, GenericEnvClient
-from tests.integration.openenv.conftest import Launch, Serve, find_python
+from tests.integration.openenv.conftest import Launch, Serve
+from tests.integration.openenv.running import openenv_program
 
 
 assert openenv_gym
@@ -44,7 +45,7 @@ def test_an_environment_without_tools(serve: Serve) -> None:
 
 
 def test_an_environment_with_tools(launch: Launch, release: str) -> None:
-    url = launch([find_python(release), ECHO, "{port}"])
+    url = launch([openenv_program("python", release), ECHO, "{port}"])
     with AutoEnv.from_env("echo", base_url=url).sync() as client:
         described = client.describe_actions()
         assert [kind["name"] for kind in described["actions"]] == ["CallToolAction"]

@@ -16,7 +16,8 @@ from pydantic import BaseModel, Field
 
 import openenv_gym
 from openenv_gym.models import Action, Observation
-from tests.integration.openenv.conftest import Launch, find_python
+from tests.integration.openenv.conftest import Launch
+from tests.integration.openenv.running import openenv_program
 
 
 assert openenv_gym
@@ -80,7 +81,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_twenty_random_steps(name: str, launch: Launch) -> None:
-    python = os.environ.get("OPENENV_ENVS_PYTHON") or find_python("0.10")
+    python = os.environ.get("OPENENV_ENVS_PYTHON") or openenv_program("python")
     urls = [
         launch([python, "-m", "uvicorn", f"{name}.server.app:app", "--port", "{port}"], cwd=ENVS)
         for _ in range(2)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
 
+from tests.integration.openenv.asking import asked, heard, opened, said
 from tests.integration.openenv.running import ours, theirs
 
 
@@ -42,27 +39,6 @@ def pair() -> Iterator[tuple[str, str]]:
 
 
 # -- WebSocket ------------------------------------------------------------------------------------
-
-
-def opened(url: str) -> ClientConnection:
-    return connect(f"{url.replace('http', 'ws')}/ws", proxy=None, open_timeout=20)
-
-
-def heard(socket: ClientConnection) -> Any:
-    """Return what a server says next, or the code with which it closes."""
-    try:
-        return json.loads(socket.recv(20))
-    except ConnectionClosed as closed:
-        return closed.rcvd.code if closed.rcvd is not None else None
-
-
-def said(url: str, frames: list[Any]) -> list[Any]:
-    answers = []
-    with opened(url) as socket:
-        for frame in frames:
-            socket.send(frame if isinstance(frame, (str, bytes)) else json.dumps(frame))
-            answers.append(heard(socket))
-    return answers
 
 
 def compared(answer: Any) -> Any:
@@ -183,18 +159,6 @@ def test_a_frame_that_is_no_object_does_not_end_the_session(
 
 
 # -- HTTP -----------------------------------------------------------------------------------------
-
-
-def asked(url: str, method: str, path: str, body: Any) -> tuple[int, Any]:
-    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(f"{url}{path}", data, method=method)
-    request.add_header("Content-Type", "application/json")
-    try:
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        text = error.read()
-        return error.code, json.loads(text) if text.startswith(b"{") else None
 
 
 def form(answer: tuple[int, Any]) -> Any:

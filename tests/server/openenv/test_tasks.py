@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openenv_gym.server import TaskProvider, create_app
+from openenv_gym.server import Mode, TaskProvider, create_app
 from tests.server.openenv.conftest import Serve, Site
 from tests.server.openenv.worlds import Lessons, Walk
 
@@ -79,3 +79,11 @@ def test_an_environment_without_tasks(serve: Serve) -> None:
     ]:
         answer = site.ask(method, path, body)
         assert answer.status == 501 and "not supported" in answer.json()["detail"]
+
+
+def test_tasks_are_nothing_for_agents(serve: Serve) -> None:
+    app = replace(create_app(Walk, name="walk"), tasks=Lessons(), mode=Mode.PRODUCTION)
+    site = serve(app)
+    for name, body in [("tasks", {"split": "train"}), ("task", {"split": "train", "index": 0})]:
+        answer = site.ask("POST", f"/walk/{name}", body)
+        assert answer.status == 403 and "lesson" not in answer.json()["detail"]
