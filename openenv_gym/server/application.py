@@ -14,7 +14,7 @@ from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.models.manifest import Manifest, load_manifest
-from openenv_gym.server.environment import AnyEnvironment
+from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.host import EnvironmentHost
 from openenv_gym.server.mcp.environment import MCPEnvironment
 from openenv_gym.server.mode import Mode
@@ -25,6 +25,7 @@ from openenv_gym.server.vector.making import Traits, make_vector_host
 from openenv_gym.server.vector.native import NativeFactory
 from openenv_gym.server.vector.options import VectorOptions
 from openenv_gym.server.vector.partial import MAX_THREADS
+from openenv_gym.spaces.mapping import ModelMapping
 
 
 __all__ = ["Application", "create_app", "load_app"]
@@ -168,7 +169,12 @@ def create_app(
         version: Version of the environment.
         description: One line for people.
         thread_affinity: Whether all calls must come from one thread.
+
+    Raises:
+        SpaceError: A model that the class names has no space; `field` says where in it. Models
+            that ``__init__`` sets are looked at when an environment is made.
     """
+    _check_models(factory)
     # Its own words: those of a base class say nothing about this environment.
     doc = inspect.cleandoc(getattr(factory, "__doc__", None) or "")
     summary = doc.partition("\n")[0]
@@ -279,6 +285,14 @@ def _what_instead(target: str) -> str:
         f"pip install openenv-gym-{stem.replace('_', '-')}, or, of a checkout of this library, "
         f"./envs/{stem}_env."
     )
+
+
+def _check_models(factory: Factory) -> None:
+    if isinstance(factory, type) and issubclass(factory, Environment):
+        for name in ("action_model", "observation_model"):
+            model = getattr(factory, name, None)
+            if isinstance(model, type):
+                ModelMapping.of(model)
 
 
 def check_options(factory: Factory, options: dict[str, Any]) -> None:

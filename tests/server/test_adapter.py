@@ -15,6 +15,7 @@ from pydantic import Field, create_model
 
 from openenv_gym.errors import ConfigurationError, InvalidActionError, SpaceError
 from openenv_gym.models import Action, Array, Observation, State
+from openenv_gym.server import create_app
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import Environment
 
@@ -168,8 +169,10 @@ def test_a_model_that_no_space_holds_is_refused() -> None:
     class Odd(Corridor):
         action_model = create_model("OddAction", __base__=Walk, parts=(list[Any], ...))  # type: ignore[assignment]
 
-    with pytest.raises(SpaceError, match=r"OddAction\.parts"):
-        TypedEnv(Odd())
+    for use in (lambda: TypedEnv(Odd()), lambda: create_app(Odd)):  # long before anybody connects
+        with pytest.raises(SpaceError, match=r"OddAction\.parts") as caught:
+            use()
+        assert caught.value.field == "OddAction.parts[*]" and caught.value.hint
 
 
 # -- steps ------------------------------------------------------------------------------------
