@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 import numpy as np
 from gymnasium import spaces as gs
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, RootModel, create_model
 
 from openenv_gym.models import Action, Array
+from openenv_gym.spaces import Sample
 
 from .models import Colour, Level
 
@@ -33,12 +34,17 @@ class Square(BaseModel):
     size: float
 
 
+class Steps(RootModel[list[Annotated[int, Field(ge=0, le=9)]]]):
+    pass
+
+
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(string.printable, max_size=5)
 VECTORS = st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=2).map(
     lambda numbers: np.array(numbers, np.float32)
 )
+BITS = st.lists(st.integers(0, 1), min_size=3, max_size=3).map(lambda b: np.array(b, np.int8))
 Shape = Annotated[Union[Circle, Square], Field(discriminator="kind")]  # noqa: UP007
 
 SCALARS = [
@@ -63,6 +69,12 @@ OTHERS = [
     Typed(Annotated[str, gs.Text(3, charset="xyz")], st.text("xyz", min_size=1, max_size=3)),
     Typed(Shape, st.builds(Circle, size=FLOATS) | st.builds(Square, size=FLOATS)),
     Typed(Circle | Square | None, st.none() | st.builds(Square, size=FLOATS)),
+    Typed(Steps, st.builds(Steps, st.lists(st.integers(0, 9), max_size=3))),
+    Typed(Annotated[Any, Sample(gs.MultiBinary(3))], BITS),
+    Typed(
+        dict[Annotated[int, Field(ge=0, le=3)], bool],
+        st.dictionaries(st.integers(0, 3), st.booleans(), max_size=3),
+    ),
 ]
 LEAVES = st.sampled_from(SCALARS + OTHERS)
 
