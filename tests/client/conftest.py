@@ -1,4 +1,4 @@
-"""A server that does what a script says."""
+"""Servers that do what a script says, and networks that break."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from openenv_gym.client import UnixAddress
+from openenv_gym.providers.thread import ThreadServer
 from tests.client.scripted import Script
+from tests.support.cutting import CuttingAddress
 
 
 @pytest.fixture
@@ -42,3 +44,11 @@ def fake(tmp_path: Path) -> Iterator[Callable[[Script], UnixAddress]]:
     listener.close()
     for thread in threads:
         thread.join(10)
+
+
+@pytest.fixture
+def network(server: ThreadServer) -> Iterator[CuttingAddress]:
+    """The way to the `server` of a module, which can be cut."""
+    address = CuttingAddress(server.address)
+    yield address
+    address.close()

@@ -34,13 +34,6 @@ def server() -> Iterator[ThreadServer]:
     running.stop()
 
 
-@pytest.fixture
-def network(server: ThreadServer) -> Iterator[CuttingAddress]:
-    address = CuttingAddress(server.address)
-    yield address
-    address.close()
-
-
 @contextlib.asynccontextmanager
 async def opened(address: Any, *args: Any, **kwargs: Any) -> AsyncIterator[AsyncConnection]:
     connection = await AsyncConnection.open(address, *args, **kwargs)

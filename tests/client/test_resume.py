@@ -25,13 +25,6 @@ def server() -> Iterator[ThreadServer]:
     running.stop()
 
 
-@pytest.fixture
-def network(server: ThreadServer) -> Iterator[CuttingAddress]:
-    address = CuttingAddress(server.address)
-    yield address
-    address.close()
-
-
 def test_a_request_cut_inside_its_frame_runs_once(network: CuttingAddress) -> None:
     connection = Connection(network, {})
     connection.call("reset", [None, None])

@@ -92,31 +92,7 @@ class AutoEnv:
         )
         return _make(client, place, kwargs)
 
-    @classmethod
-    def from_hub(
-        cls,
-        name: str,
-        base_url: str | None = None,
-        docker_image: str | None = None,
-        container_provider: Any = None,
-        wait_timeout: float = 30.0,
-        env_vars: Mapping[str, str] | None = None,
-        trust_remote_code: bool = False,
-        skip_install: bool = False,
-        **kwargs: Any,
-    ) -> EnvClient[Any, Any, Any]:
-        """Do what `from_env` does; OpenEnv has both names."""
-        return cls.from_env(
-            name,
-            base_url,
-            docker_image,
-            container_provider,
-            wait_timeout,
-            env_vars,
-            trust_remote_code,
-            skip_install,
-            **kwargs,
-        )
+    from_hub = from_env  # OpenEnv has both names
 
     @classmethod
     def get_env_class(cls, name: str) -> type[Any]:

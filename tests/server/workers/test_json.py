@@ -98,7 +98,7 @@ def test_frames_that_came_with_the_request_are_heard(serve: Serve, kind: tuple[s
 def test_places_are_exact(serve: Serve, kind: tuple[str, ...]) -> None:
     command = serve(*kind, "--capacity", "3", environment=SOMEWHERE)
     with (site := site_of(command)).stack:
-        binary, _ = command.connect({}), None
+        binary = command.connect({})
         binary.call("reset", [None, None])
         first, _ = open_session(site)
         second, answer = open_session(site)
