@@ -75,6 +75,7 @@ class ServerLink:
         self._opening = asyncio.Lock()
         self._over: str | None = None
         self._stop_server: weakref.finalize[Any, Any] | None = None
+        self._abandon: weakref.finalize[Any, Any] | None = None
 
     @property
     def address(self) -> Address | None:
@@ -110,6 +111,11 @@ class ServerLink:
             if self._channel is None:
                 self._channel = await self._open()
                 self._loop, self._owner_pid = asyncio.get_running_loop(), os.getpid()
+                # A session of a client that nobody holds any more would keep its place for ever.
+                self._abandon = weakref.finalize(
+                    self, _abandon, self._channel, self._loop, self._owner_pid
+                )
+                self._abandon.atexit = False
             return self._channel
 
     async def connect(self) -> None:
@@ -128,8 +134,9 @@ class ServerLink:
         self._over = why
         if self._is_orphaned():
             self._channel = None
-        else:
-            self._check_place("close")
+            return
+        self._check_place("close")
+        async with self._opening:  # what is being opened is to end, too
             await self._drop()
 
     async def stop_server(self) -> None:
@@ -195,6 +202,8 @@ class ServerLink:
 
     async def _drop(self) -> None:
         channel, self._channel = self._channel, None
+        if self._abandon is not None:
+            self._abandon.detach()
         if channel is not None:
             with contextlib.suppress(errors.OpenEnvGymError):
                 await channel.close()
@@ -221,6 +230,13 @@ class ServerLink:
                 f"Cannot {op}: this client was connected in another event loop, {why}.",
                 hint="Make a client for each loop; use either the client or its sync(), not both.",
             )
+
+
+def _abandon(channel: Channel, loop: asyncio.AbstractEventLoop, owner_pid: int) -> None:
+    """End a session in its own loop, from whichever thread finds that nobody holds it."""
+    if os.getpid() == owner_pid and not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # it was closed just now
+            loop.call_soon_threadsafe(lambda: loop.create_task(channel.close()))
 
 
 def _stop_result(starting: asyncio.Future[RunningServer]) -> None:
