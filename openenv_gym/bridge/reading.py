@@ -49,7 +49,7 @@ def read_observation(data: Mapping[str, Any], model: type[ObsT], known: frozense
     if not isinstance(done, bool):
         raise _lie("done", done, "true or false")
     reward = data.get("reward")
-    if reward is not None and not isinstance(reward, (bool, int, float)):
+    if reward is not None and not _is_number(reward):
         raise _lie("reward", reward, "a number or null")
     notes: dict[str, Any] = {}
     for name, part in (("metadata", data), ("observation.metadata", seen)):
@@ -75,6 +75,16 @@ def read_observation(data: Mapping[str, Any], model: type[ObsT], known: frozense
         )
     except ValidationError as error:
         raise _explain(error) from error
+
+
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, (bool, int, float)):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # JSON has integers beyond any float
+        return False
+    return True
 
 
 def _explain(error: ValidationError) -> errors.ProtocolError:

@@ -185,17 +185,27 @@ class AsyncConnection(AsyncLink):
         driver, self._driver = self._driver, None
         if driver is None:
             return
-        if not driver.done() and not self._awaited and self._socket is not None:
-            # It ends all the same, by the server's grace period at the latest.
-            with contextlib.suppress(errors.OpenEnvGymError):
-                await self.request("close", [], timeout_s=timeout_s)
-        session.close()
+        socket = None
+        try:
+            if not driver.done() and not self._awaited and self._socket is not None:
+                # It ends all the same, by the server's grace period at the latest.
+                with contextlib.suppress(errors.OpenEnvGymError):
+                    await self.request("close", [], timeout_s=timeout_s)
+            socket, self._socket = self._socket, None
+            self._give_up(driver)
+            await asyncio.wait({driver})
+            if socket is not None:
+                await socket.close()
+        except BaseException:  # cancelled: nobody closes it again
+            self._give_up(driver)
+            if socket is not None:
+                socket.abort()
+            raise
+
+    def _give_up(self, driver: asyncio.Task[None]) -> None:
+        self._session.close()
         self._fail(errors.SessionClosedError("The environment was closed during a request."))
-        socket, self._socket = self._socket, None
         driver.cancel()
-        await asyncio.wait({driver})
-        if socket is not None:
-            await socket.close()
 
     # -- the connection's own task ------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Lockstep:
     @property
     def closed(self) -> bool:
         """The session has ended."""
-        return self._why_closed is not None
+        return self._why_closed is not None or self._socket.closed
 
     async def exchange(
         self, op: str, text: str, read: Read, timeout_s: float | None = None
@@ -106,10 +106,14 @@ class Lockstep:
         if os.getpid() != self._owner_pid:
             return
         idle = self._last is None or self._last.done()
-        if goodbye is not None and idle and not closed_before:
-            with contextlib.suppress(errors.OpenEnvGymError):  # it has ended all the same
-                await self._socket.send(goodbye)
-        await self._socket.close()
+        try:
+            if goodbye is not None and idle and not closed_before:
+                with contextlib.suppress(errors.OpenEnvGymError):  # it has ended all the same
+                    await self._socket.send(goodbye)
+            await self._socket.close()
+        except BaseException:  # cancelled: nobody closes it again
+            self._socket.abort()
+            raise
 
     def is_last(self, error: errors.OpenEnvGymError) -> bool:
         """Tell whether the server ends the session after this error."""

@@ -141,6 +141,11 @@ class WebSocket:
             raise explained from error
         return cls(address, connection)
 
+    @property
+    def closed(self) -> bool:
+        """The connection is closed, whoever did it."""
+        return self._connection.state is State.CLOSED
+
     async def send(self, message: str | bytes) -> None:
         """Send a message; where this is cancelled, it goes out all the same.
 
@@ -148,7 +153,7 @@ class WebSocket:
             ConnectionLostError: The connection is closed.
             FrameTooLargeError: It was closed because a message was too large.
         """
-        if self._connection.state is State.CLOSED:
+        if self.closed:
             error = self._connection.protocol.close_exc
             raise self._explain_closed(error) from error
         try:
@@ -171,7 +176,7 @@ class WebSocket:
 
     async def close(self) -> None:
         """Close the connection, in order where the server goes along. Safe to repeat."""
-        if self._connection.state is not State.CLOSED:
+        if not self.closed:
             await self._connection.close()
 
     def abort(self) -> None:
@@ -255,7 +260,7 @@ def _explain_failure(address: Address, error: BaseException) -> errors.OpenEnvGy
             hint="Is it an OpenEnv server, and not overloaded? Or raise connect_timeout_s."
             + (" Or does it speak http, without TLS?" if _uses_tls(address) else ""),
         )
-    if isinstance(error, OSError | ImportError | ProxyError):
+    if isinstance(error, OSError | ImportError | ProxyError | UnicodeError):  # of a name of a host
         said = getattr(error, "strerror", None) or error
         return errors.ServerUnreachableError(
             f"No server answers at {address}: {said}.",

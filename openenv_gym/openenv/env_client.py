@@ -270,6 +270,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         child = copy.copy(self)
         child._link, child._children = self._link.sibling(), []
         await child.connect()
+        try:
+            await self._link.channel("new_session")  # which may have been closed meanwhile
+        except BaseException:
+            await child.close()
+            raise
         self._children.append(child)
         return child
 

@@ -133,8 +133,9 @@ class ServerLink:
         self._over = why
         if self._is_orphaned():
             self._take_channel()
-        else:
-            self._check_place("close")
+            return
+        self._check_place("close")
+        async with self._opening:  # what is being opened is to end, too
             await self._drop()
 
     async def stop_server(self) -> None:

@@ -16,6 +16,8 @@ from openenv_gym.server.sessions import Sessions
 
 __all__ = ["DirectCaller"]
 
+_MAX_S = 1e6  # Python cannot wait for as long as a client may say
+
 
 class _Values:
     """Replies that stay in this process: nothing is written."""
@@ -81,6 +83,7 @@ class DirectCaller:
             SessionClosedError: The session has ended.
             OpenEnvGymError: What the operation raised.
         """
+        timeout_s = min(timeout_s, _MAX_S)
         end_s = time.monotonic() + timeout_s
         if not self._lock.acquire(timeout=timeout_s):
             raise self._too_late(op, timeout_s)

@@ -6,6 +6,7 @@ few routes with small JSON bodies, one request for each connection.
 
 from __future__ import annotations
 
+import contextlib
 import email.parser
 import hmac
 import ipaddress
@@ -213,11 +214,12 @@ class Router:
         origin = request.headers.get("origin")
         if origin is None:
             return None
-        site = urllib.parse.urlsplit(origin)
-        if site.netloc == request.headers.get("host") and (
-            self._token is not None or _is_local(site.hostname) or site.hostname in self._hosts
-        ):
-            return None
+        with contextlib.suppress(ValueError):  # such as ``http://[``
+            site = urllib.parse.urlsplit(origin)
+            if site.netloc == request.headers.get("host") and (
+                self._token is not None or _is_local(site.hostname) or site.hostname in self._hosts
+            ):
+                return None
         return HttpResponse.of_text(
             HTTPStatus.FORBIDDEN, f"Pages of {origin[:200]!r} may not use this server."
         )

@@ -32,6 +32,8 @@ __all__ = ["TYPED_OPERATIONS", "TypedHost", "mask_of"]
 _MASK = "action_mask"
 """What Gymnasium's environments call the legal actions in their infos."""
 
+_MAX_S = 1e6  # Python cannot wait for as long as a client may say
+
 
 class TypedHost:
     """An environment in terms of models, and its episodes.
@@ -132,8 +134,9 @@ class TypedHost:
             self._reset_for_tools()
         else:
             self._need_reset("step")
+        limit_s = None if timeout_s is None else _limit(timeout_s)
         self._steps += 1
-        outcome = self._side.step(action, self._steps, timeout_s)
+        outcome = self._side.step(action, self._steps, limit_s)
         self._mask = mask_of(outcome.metadata)
         return outcome
 
@@ -157,6 +160,19 @@ class TypedHost:
         if not isinstance(args, list):
             raise errors.ProtocolError(f"Expected a list, got {args!r:.40}.", field="args")
         return json.dumps(to_plain(call_task_method(self._tasks, method, args)))
+
+
+def _limit(timeout_s: Any) -> float:
+    """Return a limit of a step as one that Python can wait for.
+
+    Raises:
+        ProtocolError: It is none.
+    """
+    if type(timeout_s) not in (int, float) or not timeout_s > 0:  # false for nan
+        raise errors.ProtocolError(
+            f"timeout_s={timeout_s!r:.40}: expected seconds above 0, or none.", field="timeout_s"
+        )
+    return float(min(timeout_s, _MAX_S))
 
 
 TYPED_OPERATIONS: dict[str, Callable[..., Any]] = {

@@ -56,8 +56,9 @@ class Limits:
             elif isinstance(item, annotated_types.MaxLen):
                 longest.append(item.max_length)
             # Pydantic's own class for constraints that annotated-types does not know.
-            elif isinstance(item, annotated_types.BaseMetadata) and hasattr(item, "pattern"):
-                pattern = item.pattern
+            elif isinstance(item, annotated_types.BaseMetadata) and (
+                (pattern := getattr(item, "pattern", None)) is not None
+            ):
                 patterns.append(pattern.pattern if isinstance(pattern, re.Pattern) else pattern)
         # At equal bounds the open one is stricter: True sorts after False, hence `not` for highs.
         low, open_low = max(lows, default=(None, False))

@@ -13,7 +13,7 @@ docs/spaces.md, section 4, has the rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Optional, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -105,7 +105,7 @@ class _ModelMaker:
                     raise self._fail(f"No space is known for {why}.", str(key)) from None
                 left_out.append(why)
             else:
-                _add(fields, key, made, self._base)
+                _add(fields, key, made, self._base, properties)
         if not fields:
             reasons = f" ({'; '.join(left_out[:3])})" if left_out else ""
             raise self._fail(f"The schema of the {self._kind} has no field with a space{reasons}.")
@@ -116,7 +116,8 @@ class _ModelMaker:
         name = _identifier(node.get("title"), name)
         required = _required(node)
         fields: dict[str, Any] = {}
-        for key, value in (_properties(node) or {}).items():
+        properties = _properties(node) or {}
+        for key, value in properties.items():
             try:
                 made = self._field(key, value, key in required, name, place.inside())
             except NoTypeError as error:
@@ -124,7 +125,7 @@ class _ModelMaker:
                 if self._acts and key not in required:
                     continue
                 raise NoTypeError(f"{key!s:.60}: {error}") from None
-            _add(fields, key, made, _ByName)
+            _add(fields, key, made, _ByName, properties)
         if not fields:
             raise NoTypeError("it is an object of any content")
         return _create(name, (_ByName,), fields)
@@ -195,13 +196,25 @@ def _identifier(text: Any, otherwise: str) -> str:
     return found or otherwise
 
 
-def _add(fields: dict[str, Any], key: str, made: _Made, base: type[BaseModel]) -> None:
+def _add(
+    fields: dict[str, Any],
+    key: str,
+    made: _Made,
+    base: type[BaseModel],
+    others: Container[str],
+) -> None:
     """Add a field by its own name, or by a similar one where no field can have that.
 
-    A field can be neither private nor a method of all models.
+    A field can be neither private nor a method of all models. A similar name is none of `others`,
+    the names in JSON, for a field is taken by either name.
     """
     name = key if key.isidentifier() and not key.startswith("_") else _identifier(key, "field")
-    while name in fields or name in base.model_fields or hasattr(base, name):
+    while (
+        name in fields
+        or (name != key and name in others)
+        or name in base.model_fields
+        or hasattr(base, name)
+    ):
         name += "_"
     kind, facts = made
     fields[name] = kind, Field(**facts) if name == key else Field(alias=key, **facts)

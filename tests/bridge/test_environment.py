@@ -125,6 +125,7 @@ def test_a_copy_is_another_session() -> None:
         ("observation", lambda r: r["data"].update(observation=[1])),
         ("done", lambda r: r["data"].update(done="yes")),
         ("reward", lambda r: r["data"].update(reward="much")),
+        ("reward", lambda r: r["data"].update(reward=10**400)),
         ("metadata", lambda r: r["data"].update(metadata=[1])),
         ("type", lambda r: r.update(type="surprise")),
     ],

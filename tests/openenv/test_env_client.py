@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from openenv_gym import EnvClient, GenericAction, GenericEnvClient, errors
 from tests.openenv.worlds import Mood, Move, OldStyleClient, Seen, Walk, WalkClient, WalkState
 from tests.support.fake_openenv import FakeOpenEnv, counting, observation
 from tests.support.serving import serving
+from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv
 
 
@@ -199,6 +201,92 @@ def test_after_a_loss_only_a_reset_goes_on() -> None:
     with FakeOpenEnv() as fake:
         asyncio.run(play(fake))
         assert fake.opened == 2
+
+
+def test_a_reset_goes_on_where_the_server_hung_up_meanwhile() -> None:
+    async def play(fake: FakeOpenEnv) -> None:
+        async with GenericEnvClient(base_url=fake.url) as client:
+            await client.reset()
+            fake.kill_connections()
+            await asyncio.sleep(0.2)
+            assert (await client.reset()).observation["count"] == 0
+
+    with FakeOpenEnv() as fake:
+        asyncio.run(play(fake))
+        assert fake.opened == 2
+
+
+@BOTH
+def test_a_client_that_is_closed_while_it_connects_has_no_session(protocol: Any) -> None:
+    async def play(url: str) -> None:
+        client = WalkClient(base_url=url, protocol=protocol)
+        connecting = asyncio.create_task(client.connect())
+        await asyncio.sleep(0)
+        await client.close()
+        await asyncio.gather(connecting, return_exceptions=True)
+        with pytest.raises(errors.SessionClosedError):
+            await client.reset()
+        async with WalkClient(base_url=url, protocol=protocol) as other:  # the only place is free
+            await other.reset()
+
+    with serving(Walk, capacity=1) as url:
+        asyncio.run(play(url))
+
+
+@BOTH
+def test_sessions_that_are_opened_while_the_client_is_closed_end(protocol: Any) -> None:
+    async def play(url: str) -> None:
+        client = await WalkClient(base_url=url, protocol=protocol).connect()
+        opening = [asyncio.create_task(client.new_session()) for _ in range(3)]
+        await asyncio.sleep(0)
+        await client.close()
+        for each in await asyncio.gather(*opening, return_exceptions=True):
+            assert isinstance(each, errors.SessionClosedError)
+        others = [WalkClient(base_url=url, protocol=protocol) for _ in range(4)]
+        await asyncio.gather(*(other.reset() for other in others))
+        await asyncio.gather(*(other.close() for other in others))
+
+    with serving(Walk, capacity=4) as url:
+        asyncio.run(play(url))
+
+
+@BOTH
+@pytest.mark.parametrize("turns", [1, 2, 3, 5, 8])
+def test_a_close_that_is_cancelled_leaves_no_task_behind(
+    url: str, protocol: Any, turns: int
+) -> None:
+    async def play() -> None:
+        client = await WalkClient(base_url=url, protocol=protocol).connect()
+        closing = asyncio.create_task(client.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        end_s = time.monotonic() + 10
+        while len(asyncio.all_tasks()) > 1:
+            assert time.monotonic() < end_s, asyncio.all_tasks()
+            await asyncio.sleep(0.02)
+
+    asyncio.run(play())
+
+
+@BOTH
+def test_a_client_that_nobody_holds_gives_its_place_back(protocol: Any) -> None:
+    with serving(Walk, capacity=1) as url:
+        client = WalkClient(base_url=url, protocol=protocol).sync()
+        client.reset()
+        del client
+        gc.collect()
+
+        def has_room() -> bool:
+            try:
+                with WalkClient(base_url=url, protocol=protocol).sync() as other:
+                    other.reset()
+            except errors.CapacityError:
+                return False
+            return True
+
+        assert eventually(has_room)
 
 
 @BOTH

@@ -73,8 +73,8 @@ def box(low: Any, high: Any, dtype: Any, shape: tuple[int, ...] = ()) -> gs.Box:
         (int, Field(ge=0), box(0, np.inf, np.int64)),
         (PositiveInt, ..., box(1, np.inf, np.int64)),
         (int, Field(le=3), box(-np.inf, 3, np.int64)),
-        (int, Field(ge=0, le=2**80), box(0, INT64.max, np.int64)),
-        (int, Field(ge=INT64.min, le=5), box(INT64.min, 5, np.int64)),
+        (int, Field(ge=0, le=2**80), box(0, np.inf, np.int64)),
+        (int, Field(ge=INT64.min, le=5), box(-np.inf, 5, np.int64)),
         (float, ..., box(-np.inf, np.inf, np.float64)),
         (float, Field(ge=0, le=1), box(0, 1, np.float64)),
         (float, Field(ge=0), box(0, np.inf, np.float64)),
@@ -93,6 +93,11 @@ def box(low: Any, high: Any, dtype: Any, shape: tuple[int, ...] = ()) -> gs.Box:
             Annotated[str, StringConstraints(max_length=9)],
             ...,
             gs.Text(9, min_length=0, charset=string.printable),
+        ),
+        (
+            Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=9)],
+            ...,
+            gs.Text(9, min_length=1, charset=string.printable),
         ),
         (Annotated[np.ndarray, Array((2,), "uint8")], ..., box(0, 255, np.uint8, (2,))),
         (
@@ -329,3 +334,13 @@ def test_the_path_to_a_nested_field_is_named() -> None:
 def test_a_model_without_fields_has_no_space() -> None:
     with pytest.raises(SpaceError, match="Action has no field"):
         ModelMapping.of(Action)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0, INT64.max), (0, 2**70), (INT64.min, INT64.max), (-(2**70), 5), (-5, INT64.max)],
+)
+def test_integers_up_to_the_last_one_can_be_drawn(low: int, high: int) -> None:
+    space = one(Annotated[int, Field(ge=low, le=high)]).space
+    drawn = {int(space.sample()) for _ in range(8)}
+    assert len(drawn) > 1 and all(low <= each <= high for each in drawn)

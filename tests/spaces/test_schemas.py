@@ -294,3 +294,13 @@ def test_values_are_checked_against_the_schema() -> None:
 def test_plain_json_is_enough() -> None:
     schema = json.loads(json.dumps(Typical.model_json_schema()))
     assert ModelMapping.of(model_from_schema(schema, Action)).space["direction"].n == 2
+
+
+@pytest.mark.parametrize(
+    "names", [["a b", "a_b"], ["a_b", "a b"], ["copy", "copy_"], ["-", "field"]]
+)
+def test_names_that_are_alike_are_not_mixed_up(names: list[str]) -> None:
+    fields = {name: {"type": "integer", "minimum": i, "maximum": i} for i, name in enumerate(names)}
+    mapping = ModelMapping.of(model_from_schema(properties(**fields), Action))
+    sent = mapping.to_model(mapping.space.sample()).model_dump(by_alias=True, exclude={"metadata"})
+    assert sent == {name: i for i, name in enumerate(names)}

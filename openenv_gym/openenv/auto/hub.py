@@ -119,7 +119,10 @@ def parse_repo(name: str) -> HubRepo | None:
     if "://" not in text:
         match = re.fullmatch(f"({_PART})/({_PART})", text)
         return None if match is None else HubRepo(*match.groups())
-    url = urlsplit(text)
+    try:
+        url = urlsplit(text)
+    except ValueError:  # such as ``http://[``: no URL of anything
+        return None
     if url.hostname not in _HOSTS and url.netloc != urlsplit(_endpoint()).netloc:
         return None
     # What follows is a view of it: /tree/main, /blob/...

@@ -51,7 +51,8 @@ class AttachedDialect(JsonDialect):
             connection.refuse(error)
             return None
         self._holds.acquire()
-        if connection.opened(_Attached(caller, self._let_go)):  # type: ignore[arg-type]
+        attached = _Attached(caller, connection, self._let_go)
+        if connection.opened(attached):  # type: ignore[arg-type]
             connection.attached()
         else:
             self._let_go()
@@ -73,30 +74,46 @@ class AttachedDialect(JsonDialect):
 class _Attached:
     """What a connection needs of a session: requests of it run one after the other."""
 
-    def __init__(self, caller: DirectCaller, let_go: Callable[[], None]) -> None:
+    def __init__(
+        self, caller: DirectCaller, connection: Speaker, let_go: Callable[[], None]
+    ) -> None:
         self._caller = caller
+        self._connection = connection
         self._let_go = let_go
         self._queue: deque[Request] = deque()
         self._busy = False
         self._lock = threading.Lock()
 
     def submit(self, request: Request, connection: Speaker) -> Work | None:
-        """See `Session`."""
+        """See `Session`.
+
+        Raises:
+            ProtocolError: It is one too many.
+        """
         with self._lock:
+            most = connection.site.limits.max_pipelined
+            if len(self._queue) >= most:
+                raise errors.ProtocolError(
+                    f"More than {most} requests are in flight.",
+                    field="id",
+                    hint="Wait for replies before sending more.",
+                )
             self._queue.append(request)
-            if self._busy:
-                return None
-            self._busy = True
-        return lambda: self._run(connection)
+        return self.go_on()
 
     def go_on(self) -> Work | None:
         """See `Session`."""
-        return None
+        with self._lock:
+            if self._busy or not self._queue or self._connection.congested:
+                return None
+            self._busy = True
+            return self._run
 
-    def _run(self, connection: Speaker) -> None:
+    def _run(self) -> None:
+        connection = self._connection
         while True:
             with self._lock:
-                if not self._queue:
+                if not self._queue or connection.congested:
                     self._busy = False
                     return
                 request = self._queue.popleft()

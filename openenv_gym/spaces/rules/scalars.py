@@ -60,8 +60,9 @@ class IntField:
             np.array(greatest, _INT64),
             (),
             _INT64,
-            bounded_below=low is not None,
-            bounded_above=high is not None,
+            # Gymnasium cannot draw up to the very last integer, which is as good as no bound.
+            bounded_below=low is not None and least > _INT64_LIMITS.min,
+            bounded_above=high is not None and greatest < _INT64_LIMITS.max,
         )
         return scalar_box(box, field.name)
 

@@ -49,6 +49,7 @@ def test_names_of_a_repository(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         "ann/maze@main",
         "http://localhost:8000",
         "a b/c",
+        "http://[",
     ],
 )
 def test_what_is_no_repository(name: str) -> None:

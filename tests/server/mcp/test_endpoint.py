@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
-from websockets.exceptions import ConnectionClosedOK
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
 from websockets.sync.client import connect
 
 from openenv_gym.protocol.limits import Limits
+from openenv_gym.server import tool
+from tests.server.mcp.rooms import Room
 from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv
 
@@ -266,6 +269,7 @@ def test_a_websocket_on_a_session_of_http(site):
     assert eventually(lambda: not site.server.mcp._attached)
     assert site.rpc("tools/call", **move)["result"]["data"] == 7
     with connect(url + id_, proxy=None) as ws:
+        ask(ws, "state", {})  # it has the session only after the handshake
         closing = site.rpc("openenv/session/close", session_id=id_)["result"]
         assert closing == {"session_id": id_, "closed": False, "closing": True}
         assert ask(ws, "step", {"steps": 1})["observation"]["at"] == 8
@@ -287,3 +291,45 @@ def test_a_tool_acts_on_the_environment_that_is_stepped(site):
         called = ask(ws, "mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": rpc})
         assert called["result"]["data"] == 7
         assert ask(ws, "step", {"steps": 1})["observation"]["at"] == 8
+
+
+def test_a_websocket_on_a_session_has_so_many_requests_in_flight(site):
+    id_ = site.rpc("openenv/session/create")["result"]["session_id"]
+    url = f"ws://127.0.0.1:{site.port}/ws?session_id={id_}"
+    wait = {"type": "call_tool", "tool_name": "wait", "arguments": {"wait_s": 1}}
+    with connect(url, proxy=None) as ws:
+        ws.send(json.dumps({"type": "step", "data": wait}))
+        for _ in range(site.server.limits.max_pipelined + 1):
+            ws.send(json.dumps({"type": "state"}))
+        assert "in flight" in json.loads(ws.recv(10))["data"]["message"]
+        with pytest.raises(ConnectionClosed):
+            ws.recv(10)
+    assert eventually(lambda: not site.server.mcp._attached)
+    assert site.rpc("openenv/session/close", session_id=id_)["result"]["closed"]
+
+
+def test_a_websocket_on_a_session_that_is_not_read_stops_the_work(make_site):
+    class Talker(Room):
+        told = 0
+
+        @tool
+        def talk(self) -> str:
+            Talker.told += 1
+            return "x" * (1 << 20)
+
+    site = make_site(Talker)
+    id_ = site.rpc("openenv/session/create")["result"]["session_id"]
+    url = f"ws://127.0.0.1:{site.port}/ws?session_id={id_}"
+    talk = {"type": "call_tool", "tool_name": "talk", "arguments": {}}
+    with connect(url, proxy=None, max_size=None, max_queue=1) as ws:
+        for _ in range(40):
+            ws.send(json.dumps({"type": "step", "data": talk}))
+        assert eventually(lambda: Talker.told > 0)
+        told = 0
+        while told != Talker.told:  # until it rests
+            told = Talker.told
+            time.sleep(0.5)
+        assert told < 30
+        for _ in range(40):
+            assert len(ws.recv(10)) > 1 << 20
+    assert Talker.told == 40

@@ -125,3 +125,17 @@ def test_who_leaves_early_takes_nobody_along(serve: Serve) -> None:
     while site.ask("POST", "/reset").status != 200:
         assert time.monotonic() < end_s
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "//[", "[", "null", ""])
+def test_an_origin_that_is_none_is_refused(serve: Serve, origin: str) -> None:
+    answer = serve().raw(request("GET", "/health", f"Origin: {origin}"))
+    assert answer.startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize("limit", ["1e10", "1e300", "1e999", "9" * 300])
+def test_a_step_may_take_longer_than_python_can_wait(serve: Serve, limit: str) -> None:
+    site = serve(capacity=1)
+    body = b'{"action": {"by": 1}, "timeout_s": %s}' % limit.encode()
+    assert site.ask("POST", "/step", body).status == 200
+    assert site.ask("POST", "/step", body).status == 200  # the place is free again
