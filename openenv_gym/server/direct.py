@@ -16,6 +16,7 @@ from openenv_gym.server.sessions import Sessions
 
 __all__ = ["DirectCaller"]
 
+_MAX_CALLS = 16  # each that waits holds a thread, of which there are few for all sessions
 _MAX_S = 1e6  # Python cannot wait for as long as a client may say
 
 
@@ -55,6 +56,7 @@ class DirectCaller:
     def __init__(self, sessions: Sessions, options: dict[str, Any], *, timeout_s: float) -> None:
         self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._room = threading.BoundedSemaphore(_MAX_CALLS)
         self._opening = threading.Event()
         self._session: Session | None = None
         self._refusal: BaseException | None = None
@@ -80,10 +82,33 @@ class DirectCaller:
 
         Raises:
             DeadlineExceededError: It is not over; the session goes on.
+            ProtocolError: Too many threads wait already; it was not begun.
             SessionClosedError: The session has ended.
             OpenEnvGymError: What the operation raised.
         """
         timeout_s = min(timeout_s, _MAX_S)
+        if not self._room.acquire(blocking=False):
+            raise errors.ProtocolError(
+                f"More than {_MAX_CALLS} calls of this session are under way.",
+                hint="Wait for their answers before making more.",
+            )
+        try:
+            return self._call(op, args, timeout_s)
+        finally:
+            self._room.release()
+
+    def close(self) -> None:
+        """End the session, after the call that runs."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.end()
+
+    @property
+    def ended(self) -> bool:
+        """The session has ended."""
+        return self._session is None
+
+    def _call(self, op: str, args: list[Any], timeout_s: float) -> Any:
         end_s = time.monotonic() + timeout_s
         if not self._lock.acquire(timeout=timeout_s):
             raise self._too_late(op, timeout_s)
@@ -98,17 +123,6 @@ class DirectCaller:
             return self._wait(request, end_s, timeout_s)
         finally:
             self._lock.release()
-
-    def close(self) -> None:
-        """End the session, after the call that runs."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.end()
-
-    @property
-    def ended(self) -> bool:
-        """The session has ended."""
-        return self._session is None
 
     def _wait(self, request: Request, end_s: float, timeout_s: float) -> Any:
         while True:

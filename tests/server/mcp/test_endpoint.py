@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
 import time
 
@@ -333,3 +334,18 @@ def test_a_websocket_on_a_session_that_is_not_read_stops_the_work(make_site):
         for _ in range(40):
             assert len(ws.recv(10)) > 1 << 20
     assert Talker.told == 40
+
+
+def test_calls_of_one_session_keep_no_other_session_waiting(make_site):
+    site = make_site(max_threads=20)
+    session = begin(site)
+    call = {"name": "wait", "arguments": {"wait_s": 0.5}}
+    with concurrent.futures.ThreadPoolExecutor(40) as threads:
+        calls = [threads.submit(site.rpc, "tools/call", session, **call) for _ in range(40)]
+        assert eventually(lambda: any(each.done() for each in calls))  # some are refused
+        assert "session_id" in site.rpc("openenv/session/create")["result"]
+        assert not all(each.done() for each in calls)
+        answers = [each.result() for each in calls]
+    refused = [each["error"]["message"] for each in answers if "error" in each]
+    assert refused and all("under way" in each for each in refused)
+    assert any(not each["result"]["isError"] for each in answers if "result" in each)
