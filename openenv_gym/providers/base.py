@@ -125,9 +125,13 @@ class RunningServer(Protocol):
 class Provider(Protocol):
     """Starts servers in one kind of place.
 
+    Constructors take the keywords of `openenv_gym.providers.sandbox.Sandbox.of` and ``workers``,
+    beside their own, and refuse what they cannot honour.
+
     Attributes:
         name: What ``provider=`` calls it.
         isolates: It keeps what runs in a server away from this machine.
+        honours: What of a sandbox it can, by the names of `Sandbox.set`. A class attribute.
 
     One that heeds ``ServerTarget.isolate_sessions`` has an attribute ``separates_sessions`` that
     is true; without it none is asked to.
