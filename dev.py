@@ -73,6 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to the command")
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.print_help()
+        return 2
     parsed = parser.parse_args(arguments)
     try:
         if sys.version_info < OLDEST_PYTHON:

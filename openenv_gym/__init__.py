@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         SyncEnvClient,
     )
     from openenv_gym.registration.shared import SharedServer, start_server
-    from openenv_gym.server import Environment, MCPEnvironment, tool
+    from openenv_gym.server import Environment, MCPEnvironment, ToolResultText, tool
     from openenv_gym.vector import RemoteVectorEnv
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "ToolError",
     "ToolErrorType",
     "ToolInfo",
+    "ToolResultText",
     "__version__",
     "errors",
     "start_server",
@@ -105,6 +106,7 @@ _HOMES = {
     "ToolError": "openenv_gym.models",
     "ToolErrorType": "openenv_gym.models",
     "ToolInfo": "openenv_gym.models",
+    "ToolResultText": "openenv_gym.server",
     "start_server": "openenv_gym.registration.shared",
     "tool": "openenv_gym.server",
 }

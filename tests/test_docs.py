@@ -12,7 +12,13 @@ import pytest
 
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["docs/clients.md", "docs/mcp.md", "docs/vector.md", "docs/discovery.md"]
+PAGES = [
+    "docs/clients.md",
+    "docs/discovery.md",
+    "docs/environments.md",
+    "docs/mcp.md",
+    "docs/vector.md",
+]
 BLOCKS = [
     pytest.param(block, id=f"{page}-{number}")
     for page in PAGES

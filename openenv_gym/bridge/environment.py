@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -15,13 +15,11 @@ from openenv_gym.bridge.describing import (
     read_tools,
 )
 from openenv_gym.bridge.reading import fields_of, read_observation
+from openenv_gym.bridge.remote_server import RemoteServer
 from openenv_gym.models import Action, Observation, State
 from openenv_gym.protocol.openenv_json import RequestType
 from openenv_gym.server import Environment
 
-
-if TYPE_CHECKING:
-    from openenv_gym.bridge.application import RemoteServer
 
 __all__ = ["BridgeEnvironment"]
 

@@ -231,6 +231,10 @@ def _close_result(dialing: asyncio.Future[socket.socket]) -> None:
         dialing.result().close()
 
 
+def _uses_tls(address: Address) -> bool:
+    return isinstance(address, TcpAddress) and address.tls
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
@@ -248,7 +252,8 @@ def _explain_failure(address: Address, error: BaseException) -> errors.OpenEnvGy
     if isinstance(error, TimeoutError | asyncio.TimeoutError):  # one class only from 3.11 on
         return errors.ServerUnreachableError(
             f"{where} does not answer in time.",
-            hint="Is it an OpenEnv server, and not overloaded? Or raise connect_timeout_s.",
+            hint="Is it an OpenEnv server, and not overloaded? Or raise connect_timeout_s."
+            + (" Or does it speak http, without TLS?" if _uses_tls(address) else ""),
         )
     if isinstance(error, OSError | ImportError | ProxyError):
         said = getattr(error, "strerror", None) or error

@@ -45,13 +45,19 @@ class Call(Coroutine[Any, Any, T]):
         """Give up; see `Coroutine`."""
         self._coroutine.close()
 
+    @property
+    def _hint(self) -> str:
+        return (
+            f"Write `await client.{self._name}(...)`; where there is no `async def`, take a "
+            "blocking client: `with Client(...).sync() as client:`."
+        )
+
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith(("_", "cr_")):  # asyncio and inspect look for these
             raise AttributeError(name)
         raise errors.NotAwaitedError(
             f"{self._name}() was called and not awaited, so it has no {name!r} yet.",
-            hint=f"Write `await client.{self._name}(...)`; where there is no `async def`, take a "
-            "blocking client: `with Client(...).sync() as client:`.",
+            hint=self._hint,
         )
 
     def __repr__(self) -> str:

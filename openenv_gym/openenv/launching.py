@@ -34,6 +34,7 @@ class Starting(Call[ClientT], Generic[ClientT]):
         client = await EchoEnv.from_env("echo_env")
         client = EchoEnv.from_env("echo_env").sync()
         async with EchoEnv.from_env("echo_env") as client: ...
+        with EchoEnv.from_env("echo_env") as client: ...  # the blocking one, as of a client
 
     Nothing happens before. Like a coroutine it can be used once.
     """
@@ -55,6 +56,25 @@ class Starting(Call[ClientT], Generic[ClientT]):
     def sync(self) -> SyncEnvClient[Any, Any, Any]:
         """Start the server, and return a blocking client that is connected to it."""
         return run_blocking(self).sync()
+
+    @property
+    def _hint(self) -> str:
+        return (
+            f"Write `await {self._name}(...)`; where there is no `async def`, take the blocking "
+            f"client: `{self._name}(...).sync()`."
+        )
+
+    def __enter__(self) -> SyncEnvClient[Any, Any, Any]:
+        return self.sync()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            run_blocking(self._client.close())
 
     async def __aenter__(self) -> ClientT:
         return await self
@@ -121,7 +141,7 @@ def launch_package(
         provider = "docker" if use_docker else "process"
 
     def launch() -> RunningServer:
-        from openenv_gym.registration.make import start
+        from openenv_gym.registration.starting import start
 
         return start(_entry_of(name), provider)
 

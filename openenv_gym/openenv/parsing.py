@@ -17,6 +17,8 @@ __all__ = ["action_to_payload", "parse_model", "parse_result", "read_tools", "sp
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _OUTER = ("done", "truncated", "reward", "metadata")
+_SHOWN = 5
+"""How many problems of an action are told."""
 
 
 def action_to_payload(action: Any, model: type[BaseModel] | None) -> dict[str, Any]:
@@ -33,9 +35,9 @@ def action_to_payload(action: Any, model: type[BaseModel] | None) -> dict[str, A
         try:
             action = model.model_validate(dict(action))
         except ValidationError as error:
-            field, text = _first_of(error)
+            field, _ = _first_of(error)
             raise errors.InvalidActionError(
-                f"{model.__name__} does not take this action: {text}.", field=field
+                f"{model.__name__} does not take this action: {_all_of(error)}.", field=field
             ) from error
     if isinstance(action, BaseModel):
         fields = action.model_dump()
@@ -44,7 +46,7 @@ def action_to_payload(action: Any, model: type[BaseModel] | None) -> dict[str, A
         return fields
     if isinstance(action, Mapping):
         return dict(action)
-    expected = "a model or a mapping" if model is None else f"a {model.__name__} or a mapping"
+    expected = "a model or a mapping" if model is None else f"{model.__name__} or a mapping"
     raise errors.InvalidActionError(
         f"Expected {expected}, got {action!r:.80} of type {type(action).__name__}."
     )
@@ -106,7 +108,7 @@ def parse_model(fields: Any, model: type[ModelT], what: str) -> ModelT:
     except ValidationError as error:
         field, text = _first_of(error)
         raise errors.ProtocolError(
-            errors.printable(f"The server's {what} is not a {model.__name__}: {text}."),
+            errors.printable(f"The server's {what} does not fit {model.__name__}: {text}."),
             field=field or what,
             hint="Does the client belong to this server, in this version?",
         ) from error
@@ -150,3 +152,10 @@ def _first_of(error: ValidationError) -> tuple[str | None, str]:
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(map(str, first["loc"])) or None
     return field, f"{field}: {first['msg']}" if field else first["msg"]
+
+
+def _all_of(error: ValidationError) -> str:
+    """Return what is wrong, a misspelt name beside the one that is missing."""
+    found = error.errors(include_url=False, include_input=False)
+    texts = [f"{'.'.join(map(str, each['loc'])) or 'action'}: {each['msg']}" for each in found]
+    return "; ".join(texts[:_SHOWN]) + ("; ..." if len(texts) > _SHOWN else "")

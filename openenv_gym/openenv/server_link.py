@@ -47,7 +47,7 @@ class ServerLink:
     """The session of one client, opened by the first call, and the server where that is its own.
 
     It knows nothing of the client, and so is part of no reference cycle: a server whose client
-    nobody holds any more ends at once.
+    nobody holds any more ends at once, and so does its session.
 
     Args:
         options: How sessions are opened.
@@ -75,6 +75,7 @@ class ServerLink:
         self._opening = asyncio.Lock()
         self._over: str | None = None
         self._stop_server: weakref.finalize[Any, Any] | None = None
+        self._abandon: weakref.finalize[Any, Any] | None = None
 
     @property
     def address(self) -> Address | None:
@@ -110,13 +111,17 @@ class ServerLink:
             if self._channel is None:
                 self._channel = await self._open()
                 self._loop, self._owner_pid = asyncio.get_running_loop(), os.getpid()
+                self._abandon = weakref.finalize(
+                    self, _abandon, self._channel, self._loop, self._owner_pid
+                )
+                self._abandon.atexit = False  # loops end their connections then
             return self._channel
 
     async def connect(self) -> None:
         """Open a session where there is none; also after `disconnect`, a loss, or another loop."""
         self._over = None
         if self._loop is not None and self._loop.is_closed():
-            self._channel = None
+            self._take_channel()
         await self.channel("connect", anew=True)
 
     async def disconnect(self, why: str) -> None:
@@ -127,7 +132,7 @@ class ServerLink:
         """
         self._over = why
         if self._is_orphaned():
-            self._channel = None
+            self._take_channel()
         else:
             self._check_place("close")
             await self._drop()
@@ -194,10 +199,15 @@ class ServerLink:
         return server
 
     async def _drop(self) -> None:
-        channel, self._channel = self._channel, None
+        channel = self._take_channel()
         if channel is not None:
-            with contextlib.suppress(errors.OpenEnvGymError):
-                await channel.close()
+            await _close(channel)
+
+    def _take_channel(self) -> Channel | None:
+        channel, self._channel = self._channel, None
+        if self._abandon is not None:
+            self._abandon.detach()
+        return channel
 
     # -- process and event loop ---------------------------------------------------------------
 
@@ -227,3 +237,25 @@ def _stop_result(starting: asyncio.Future[RunningServer]) -> None:
     with contextlib.suppress(Exception, asyncio.CancelledError):
         server = starting.result()
         asyncio.get_running_loop().run_in_executor(None, server.stop)
+
+
+_closing: set[asyncio.Task[None]] = set()
+"""Held, because a loop does not hold its tasks."""
+
+
+def _abandon(channel: Channel, loop: asyncio.AbstractEventLoop, owner_pid: int) -> None:
+    """End the session of a client that nobody holds any more, from whatever thread."""
+    if owner_pid == os.getpid():
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_close_later, channel)
+
+
+def _close_later(channel: Channel) -> None:
+    task = asyncio.get_running_loop().create_task(_close(channel))
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
+async def _close(channel: Channel) -> None:
+    with contextlib.suppress(errors.OpenEnvGymError):
+        await channel.close()

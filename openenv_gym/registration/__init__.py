@@ -27,7 +27,7 @@ from openenv_gym.registration.discovery import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
 __all__ = [
     "CatalogueEntry",
@@ -80,13 +80,29 @@ def lookup(env_id: str) -> CatalogueEntry:
     full_id = env_id if env_id.startswith(f"{NAMESPACE}/") else f"{NAMESPACE}/{env_id}"
     if full_id in known:
         return known[full_id]
-    close = difflib.get_close_matches(full_id, known, n=1)
+    near = _nearest(full_id, known)
     raise UnknownEnvironmentError(
         f"No environment {full_id!r} is known here.",
         field="id",
-        hint=f"Did you mean {close[0]!r}?" if close else "Is the package that brings it installed?",
+        hint=f"Did you mean {near!r}?" if near else "Is the package that brings it installed?",
         data={"id": full_id},
     )
+
+
+def _nearest(full_id: str, known: Iterable[str]) -> str | None:
+    """Return the id that is meant, maybe: by name alone, for namespace and version are all alike.
+
+    Of several versions it is the one that was asked for, or else the last.
+    """
+    by_name: dict[str, list[str]] = {}
+    for each in known:
+        by_name.setdefault(base_name(each).rpartition("/")[2], []).append(each)
+    wanted = base_name(full_id).rpartition("/")[2]
+    for name in difflib.get_close_matches(wanted, by_name, n=1):
+        version = full_id.rpartition("-")[2]
+        same = (each for each in by_name[name] if each.rpartition("-")[2] == version)
+        return next(same, by_name[name][-1])
+    return None
 
 
 def _is_of_newer_gymnasium(entry: CatalogueEntry, names: Container[str]) -> bool:

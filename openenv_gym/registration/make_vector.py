@@ -14,10 +14,9 @@ from openenv_gym.registration.bridging import reach
 from openenv_gym.registration.lodging import Lodging
 from openenv_gym.registration.make import (
     choose_place,
-    open_session,
     session_options,
-    start,
 )
+from openenv_gym.registration.starting import open_session, start
 
 
 if TYPE_CHECKING:

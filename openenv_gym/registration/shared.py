@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
 from openenv_gym.registration import lookup
-from openenv_gym.registration.make import START_S, start
+from openenv_gym.registration.starting import START_S, start
 
 
 if TYPE_CHECKING:

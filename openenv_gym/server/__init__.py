@@ -2,7 +2,7 @@
 
 from openenv_gym.server.application import Application, create_app, load_app
 from openenv_gym.server.environment import AnyEnvironment, Environment
-from openenv_gym.server.mcp import MCPEnvironment, tool
+from openenv_gym.server.mcp import MCPEnvironment, ToolCallText, ToolResultText, tool
 from openenv_gym.server.mode import Mode
 from openenv_gym.server.openenv.tasks import TaskProvider
 from openenv_gym.server.server import Server
@@ -16,6 +16,8 @@ __all__ = [
     "Mode",
     "Server",
     "TaskProvider",
+    "ToolCallText",
+    "ToolResultText",
     "create_app",
     "load_app",
     "tool",

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -168,7 +169,9 @@ def create_app(
         description: One line for people.
         thread_affinity: Whether all calls must come from one thread.
     """
-    summary = (inspect.getdoc(factory) or "").partition("\n")[0]
+    # Its own words: those of a base class say nothing about this environment.
+    doc = inspect.cleandoc(getattr(factory, "__doc__", None) or "")
+    summary = doc.partition("\n")[0]
     return Application(
         factory,
         name=name or str(getattr(factory, "__name__", "environment")),
@@ -248,9 +251,34 @@ def _folder(package: str) -> Path:
         raise errors.UnknownEnvironmentError(
             f"No environment package {package!r} is installed here.",
             field="environment",
-            hint=f"pip install openenv-gym-{package.removesuffix('_env').replace('_', '-')}",
+            hint=_what_instead(package),
+        )
+    if spec.submodule_search_locations is None:
+        raise errors.UnknownEnvironmentError(
+            f"{package} is a module, and no environment package.",
+            field="environment",
+            hint=f"Say what of it is to be served: {package}:NAME, an Environment class or an "
+            "application.",
         )
     return Path(spec.origin).parent
+
+
+def _what_instead(target: str) -> str:
+    """Return a hint for a target that is no package."""
+    if re.search(r"-v\d+$", target):
+        return f"An id is an option: gymnasium --option env_id={target.rpartition('/')[2]}."
+    if not target.isidentifier():
+        return (
+            "Expected 'gymnasium', an environment package such as echo_env, or module:attribute "
+            "such as my_module:MyEnvironment."
+        )
+    if importlib.util.find_spec(f"{target}_env") is not None:
+        return f"Did you mean {target}_env?"
+    stem = target.removesuffix("_env")
+    return (
+        f"pip install openenv-gym-{stem.replace('_', '-')}, or, of a checkout of this library, "
+        f"./envs/{stem}_env."
+    )
 
 
 def check_options(factory: Factory, options: dict[str, Any]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
 
 
-__all__ = ["METHOD", "OBJECT", "VALUE", "assign", "describe", "resolve"]
+__all__ = ["METHOD", "OBJECT", "VALUE", "action_labels", "assign", "describe", "resolve"]
 
 VALUE, METHOD, OBJECT = 0, 1, 2
 """Kinds of what `get` answers."""
@@ -24,6 +25,15 @@ def resolve(target: Any, path: str) -> Any:
     for name in _parts(path):
         target = getattr(target, name)
     return target
+
+
+def action_labels(target: Any) -> Sequence[str]:
+    """Return what an environment calls its actions, by the method that Atari games have for it."""
+    method = getattr(target, "get_action_meanings", None)
+    if not callable(method):
+        return ()
+    found = method()
+    return [str(each) for each in found] if isinstance(found, (list, tuple)) else ()
 
 
 def assign(target: Any, path: str, value: Any) -> None:

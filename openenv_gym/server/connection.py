@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import socket
@@ -25,13 +24,13 @@ from openenv_gym.protocol.frames import (
 from openenv_gym.server.dialects import BinaryDialect, Dialect, Work
 from openenv_gym.server.http import Call, Upgrade
 from openenv_gym.server.http_messages import HttpResponse
-from openenv_gym.server.outbox import Outbox
 from openenv_gym.server.poller import Event
 from openenv_gym.server.replies import ReplyCoder
 from openenv_gym.server.request_reader import RequestReader
 from openenv_gym.server.session import Session
 from openenv_gym.server.shared_memory import Descriptor
 from openenv_gym.server.site import ConnectionState, Site
+from openenv_gym.server.stream import Stream
 
 
 __all__ = ["Connection"]
@@ -39,14 +38,10 @@ __all__ = ["Connection"]
 _log = logging.getLogger(__name__)
 
 _MAX_HELLO_BYTES = 1 << 20
-# What does not fit waits for another turn, copied; the system takes as much of this as it allows.
-_SEND_BUFFER_BYTES = 8 << 20
 _MIN_BODY_RATE = 1 << 20  # bytes a second in which the body of a request has to come
-_DISCARD_BYTES = 256 << 10  # of what comes after the end, at once
-_NO_PROGRESS_S = 60.0  # a client that takes nothing for so long is dropped; it may resume
 
 
-class Connection:
+class Connection(Stream):
     """State of one connection; `on_event` is called by one thread of the pool at a time.
 
     Args:
@@ -56,12 +51,7 @@ class Connection:
         first_bytes: Called when the peer begins to speak, or hangs up; it may take its time.
 
     Attributes:
-        state: What it waits for.
-        peer: As above.
-        site: The server.
-        socket: The socket.
         session: What it is heard on.
-        deadline_s: When the state is over at the latest, on the clock of `time.monotonic`.
         shares: The client may send SHARE.
         descriptor: Between WELCOME and the first request, where the client may share memory.
     """
@@ -74,18 +64,10 @@ class Connection:
         *,
         first_bytes: Callable[[], None] | None = None,
     ) -> None:
-        sock.setblocking(False)
-        if sock.family == socket.AF_UNIX:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-        self.state = ConnectionState.HTTP
-        self.peer = peer
-        self.deadline_s = time.monotonic() + server.limits.handshake_timeout_s
+        super().__init__(server, sock, peer)
         self._first_bytes = first_bytes
         if first_bytes is not None:
             self.deadline_s = math.inf
-        self.site = server
-        self.socket = sock
-        self._fd = sock.fileno()
         self._requests = RequestReader(server.router)
         self._reader = MessageReader(
             max_message_bytes=min(_MAX_HELLO_BYTES, server.limits.max_frame_bytes),
@@ -95,9 +77,6 @@ class Connection:
         self._work: list[Work] = []
         self.session: Session | None = None
         self._reading = threading.Lock()
-        self._writing = threading.Lock()
-        self._outbox = Outbox(sock)
-        self._lingers = False
         self._holds = False  # messages that came before anybody listened
         self.shares = False
         self.descriptor: Descriptor | None = None
@@ -125,24 +104,14 @@ class Connection:
         for each in work:
             self.site.pool.run(each)
 
-    def fileno(self) -> int:
-        """Descriptor of the socket."""
-        return self.socket.fileno()
-
     def expire(self, now_s: float) -> None:
         """Close a connection whose handshake, or whose last bytes, take too long."""
-        if self._outbox and now_s > self._outbox.progress_s + _NO_PROGRESS_S:
-            _log.info("%s: dropped, it takes nothing", self.peer)
-            self._drop()
+        self._expire_output(now_s)
         waits = (ConnectionState.HTTP, ConnectionState.HELLO, ConnectionState.CLOSING)
         if self.state in waits and now_s > self.deadline_s:
             _log.info("%s: closed, %s took too long", self.peer, self.state.value)
             if self.state is ConnectionState.HELLO:
-                self._send(
-                    encode_frame(
-                        Opcode.CLOSE, [encode_close(1008, "no HELLO in time")], masked=False
-                    )
-                )
+                self._send(_close_frame(1008, "no HELLO in time"))
             self._drop()
 
     def _read(self) -> None:
@@ -151,8 +120,7 @@ class Connection:
             return
         reader, sock = self._reader, self.socket
         if self.state is ConnectionState.CLOSING:
-            if not sock.recv(_DISCARD_BYTES):
-                self._drop()
+            self._discard()
             return
         if self._holds and self._listens():
             self._holds = False
@@ -257,7 +225,7 @@ class Connection:
             self._send(encode_frame(Opcode.PONG, [message.data], masked=False))
         elif message.opcode is Opcode.CLOSE:
             decode_close(message.data)
-            self._send(encode_frame(Opcode.CLOSE, [encode_close(1000, "")], masked=False))
+            self._send(_close_frame(1000, ""))
             self._finish()
         elif message.opcode is not Opcode.PONG:
             work = self._dialect.take(message)
@@ -307,15 +275,13 @@ class Connection:
     def fence(self) -> None:
         """Close, because a newer connection took the session over."""
         self.session = None
-        self._send(
-            encode_frame(Opcode.CLOSE, [encode_close(1001, "resumed elsewhere")], masked=False)
-        )
+        self._send(_close_frame(1001, "resumed elsewhere"))
         self._drop()
 
     def finish(self, code: int = CloseCode.NORMAL, reason: str = "") -> None:
         """Close in order, after what was sent before."""
         self.session = None
-        self._send(encode_frame(Opcode.CLOSE, [encode_close(code, reason)], masked=False))
+        self._send(_close_frame(code, reason))
         self._finish()
 
     def notify(self, parts: Sequence[bytes | memoryview]) -> None:
@@ -333,40 +299,11 @@ class Connection:
         """Send a message; never blocks, never raises: a broken connection shows when it is read."""
         self._send(encode_frame(self._dialect.opcode, parts, masked=False))
 
-    # -- output -------------------------------------------------------------------------------
-
-    def _send(self, parts: list[bytes | memoryview]) -> None:
-        with self._writing:
-            if self.state is ConnectionState.CLOSED:
-                return
-            if self._outbox.send(parts):
-                self.site.pool.arm(self._fd, read=not self.congested, write=True)
-
-    def _flush(self) -> None:
-        with self._writing:
-            was_congested = self.congested
-            self._outbox.flush()
-            closing = self.state is ConnectionState.CLOSING and not self._outbox
-            session = self.session if was_congested and not self.congested else None
-        if closing:
-            self._hang_up()
-        if session is not None:
-            work = session.go_on()
-            if work is not None:
-                self._work.append(work)
-
-    @property
-    def congested(self) -> bool:
-        """So much waits to be sent that no more should be produced."""
-        return self._outbox.congested
-
-    def _arm(self) -> None:
-        with self._writing:
-            if self.state is not ConnectionState.CLOSED:
-                reads = not self.congested and (
-                    self.state is ConnectionState.CLOSING or self._listens()
-                )
-                self.site.pool.arm(self._fd, read=reads, write=bool(self._outbox))
+    def _has_room(self) -> None:
+        """Go on with the requests that waited until the peer takes what it is sent."""
+        work = self.session.go_on() if self.session is not None else None
+        if work is not None:
+            self._work.append(work)
 
     def read_on(self) -> None:
         """Take what came while nothing was taken, and wait for more."""
@@ -380,47 +317,22 @@ class Connection:
         self.send_packet(parts)
         if isinstance(error, errors.ProtocolError):
             _log.info("%s: %s", self.peer, error)
-        self._send(encode_frame(Opcode.CLOSE, [encode_close(code, "")], masked=False))
+        self._send(_close_frame(code))
         self._finish(linger=True)
+        self._leave()
 
-    def _finish(self, *, linger: bool = False) -> None:
-        """Close once everything has left.
+    def _dropped(self) -> None:
+        self._leave()
+        self.site.sessions.left(self)
+        self.site.forget(self)
 
-        Args:
-            linger: The peer may still be sending. Closing a socket that holds what nobody read
-                resets the connection, and takes our last words from who has not read them yet.
-        """
-        with self._writing:
-            if self.state is ConnectionState.CLOSED:
-                return
-            self._lingers = linger
-            waiting = bool(self._outbox)
-            if waiting or linger:
-                self.state = ConnectionState.CLOSING
-                self.deadline_s = time.monotonic() + self.site.limits.handshake_timeout_s
-        if not waiting:
-            self._hang_up()
-
-    def _hang_up(self) -> None:
-        """Say nothing more; everything has left."""
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
-        if self._lingers:
-            self._arm()  # until the peer has hung up, too, or the time is over
-        else:
-            self._drop()
-
-    def _drop(self) -> None:
-        with self._writing:
-            if self.state is ConnectionState.CLOSED:
-                return
-            self.state = ConnectionState.CLOSED
-            self._outbox.clear()
-            self.site.pool.remove(self._fd)
-            self.socket.close()
+    def _leave(self) -> None:
+        """Belong to no session any more."""
         self.end_sharing()
         session, self.session = self.session, None
         if session is not None:
             self._dialect.leave(session)
-        self.site.sessions.left(self)
-        self.site.forget(self)
+
+
+def _close_frame(code: int, reason: str = "") -> list[bytes | memoryview]:
+    return encode_frame(Opcode.CLOSE, [encode_close(code, reason)], masked=False)

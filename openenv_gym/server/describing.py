@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from openenv_gym import errors
-from openenv_gym.server.typed import to_plain
+from openenv_gym.server.attributes import action_labels
+from openenv_gym.server.plain import to_plain
 from openenv_gym.spaces.choices import describe_kind, masked_choices
 from openenv_gym.spaces.mapping import ModelMapping
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from openenv_gym.server.environment import Environment
 
-__all__ = ["action_labels", "describe_hosted", "describe_own", "hosted_mask"]
+__all__ = ["describe_hosted", "describe_own", "hosted_mask"]
 
 
 def describe_own(
@@ -59,15 +60,6 @@ def describe_hosted(
     described = {"actions": [kind], "tools": []}
     plain: dict[str, Any] = to_plain({**described, "legal": _masked(model, described, mask)})
     return plain
-
-
-def action_labels(target: Any) -> Sequence[str]:
-    """Return what an environment calls its actions, by the method that Atari games have for it."""
-    method = getattr(target, "get_action_meanings", None)
-    if not callable(method):
-        return ()
-    found = method()
-    return [str(each) for each in found] if isinstance(found, (list, tuple)) else ()
 
 
 def hosted_mask(env: gymnasium.Env[Any, Any], noted: Any) -> Any:

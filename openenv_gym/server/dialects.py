@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import decode_packet, encode_packet
@@ -21,17 +21,47 @@ from openenv_gym.protocol.messages import (
     read_client_message,
 )
 from openenv_gym.server.replies import PACKETS, ReplyCoder
+from openenv_gym.server.sessions import Entrant
 from openenv_gym.server.shared_memory import can_share, map_memory
-from openenv_gym.server.site import ConnectionState
+from openenv_gym.server.site import ConnectionState, Site
 
 
 if TYPE_CHECKING:
-    from openenv_gym.server.connection import Connection
-    from openenv_gym.server.session import Session
+    import socket
 
-__all__ = ["BinaryDialect", "Dialect", "Work"]
+    from openenv_gym.server.session import Session
+    from openenv_gym.server.shared_memory import Descriptor
+
+__all__ = ["BinaryDialect", "Dialect", "Speaker", "Work"]
 
 Work = Callable[[], None]
+
+
+class Speaker(Entrant, Protocol):
+    """A connection, as far as its dialect needs it.
+
+    Attributes:
+        state: What it waits for.
+        site: The server.
+        socket: The socket.
+        session: What it is heard on.
+        descriptor: Between WELCOME and the first request, where the client may share memory.
+    """
+
+    state: ConnectionState
+    site: Site
+    socket: socket.socket
+    session: Session | None
+    descriptor: Descriptor | None
+
+    def expect_hello(self) -> None:
+        """Wait for a first message."""
+
+    def opening(self) -> None:
+        """Wait for a session."""
+
+    def end_sharing(self) -> None:
+        """Take no descriptor any more."""
 
 
 class Dialect(ABC):
@@ -48,7 +78,7 @@ class Dialect(ABC):
     opcode: ClassVar[Opcode]
     listens_while_opening: ClassVar[bool] = True
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Speaker) -> None:
         self.connection = connection
 
     @property

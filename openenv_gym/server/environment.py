@@ -132,7 +132,7 @@ class Environment(Generic[ActT, ObsT, StateT]):
             ``actions``: a description of each kind (`openenv_gym.spaces.describe_kind`), and
             ``tools``: of each tool its ``name``, ``description`` and ``input_schema``.
         """
-        from openenv_gym.server.describing import action_labels
+        from openenv_gym.server.attributes import action_labels
         from openenv_gym.spaces.choices import describe_kind
 
         labels = action_labels(self.remote_target)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from openenv_gym import errors
 from openenv_gym.models import Action, Observation
+from openenv_gym.server.plain import to_plain
 from openenv_gym.spaces.actions import check_hosted_action
 from openenv_gym.spaces.mapping import ModelMapping
 
@@ -28,7 +27,6 @@ __all__ = [
     "TypedOwn",
     "outcome_to_json",
     "outcome_to_values",
-    "to_plain",
 ]
 
 _BASE = frozenset(Observation.model_fields)
@@ -227,26 +225,3 @@ def outcome_to_json(outcome: Outcome) -> str:
     outer = f',"metadata":{noted}' if metadata else ""
     done = "true" if outcome.done else "false"
     return f'{{"observation":{inner},"reward":{reward},"done":{done}{outer}}}'
-
-
-def to_plain(value: Any) -> Any:
-    """Return what JSON can carry of a value, as docs/openenv.md says it.
-
-    Arrays become nested lists, NumPy's numbers plain ones, tuples and sets lists, models objects;
-    NaN and infinity become null, as OpenEnv has it; what is nothing of these, its `repr`.
-    """
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, np.ndarray):
-        return to_plain(value.tolist())
-    if isinstance(value, np.generic):
-        return to_plain(value.item())
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [to_plain(each) for each in value]
-    if isinstance(value, BaseModel):
-        return to_plain(value.model_dump())
-    return repr(value)

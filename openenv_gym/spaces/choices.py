@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from openenv_gym.errors import SpaceError
+from openenv_gym.spaces.mapper import model_words
 from openenv_gym.spaces.mapping import ModelMapping
 
 
@@ -34,10 +34,9 @@ def describe_kind(model: type[BaseModel], labels: Sequence[str] = ()) -> dict[st
         ``name``, ``description``, ``schema`` (JSON Schema of the model) and ``fields`` (see
         `ModelMapping.describe`), which is None for a model without a space.
     """
-    doc = inspect.getdoc(model) if "__doc__" in vars(model) else None
     kind: dict[str, Any] = {
         "name": model.__name__,
-        "description": " ".join((doc or "").partition("\n\n")[0].split()),
+        "description": model_words(model),
         "schema": model.model_json_schema(),
         "fields": None,
     }

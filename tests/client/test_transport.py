@@ -13,6 +13,7 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.client import Connection, InboundAddress, UnixAddress, parse_base_url
+from openenv_gym.client.web_socket import _explain_failure
 from tests.client.scripted import connect, read_head, say, upgrade, welcome
 
 
@@ -269,3 +270,9 @@ def test_a_server_that_does_not_dial(tmp_path: Path) -> None:
     address.close()
     with pytest.raises(errors.ServerUnreachableError, match="box"):
         address.dial(0.1)
+
+
+def test_silence_of_a_server_that_may_not_speak_tls() -> None:
+    for url, asks in (("https://localhost:1", True), ("http://localhost:1", False)):
+        explained = _explain_failure(parse_base_url(url), TimeoutError())
+        assert ("without TLS" in str(explained)) is asks

@@ -83,7 +83,9 @@ def test_a_bad_action_and_an_exception_of_the_environment(url: str, protocol: An
             with pytest.raises(errors.InvalidActionError, match="by") as caught:
                 await client.step({"by": 77})
             assert caught.value.field == "by"
-            with pytest.raises(errors.InvalidActionError, match="Expected a Move or a mapping"):
+            with pytest.raises(errors.InvalidActionError, match="bye: Extra inputs"):
+                await client.step({"bye": 1})
+            with pytest.raises(errors.InvalidActionError, match="Expected Move or a mapping"):
                 await client.step(3)  # type: ignore[arg-type]
             with pytest.raises(errors.EnvironmentFailedError, match="too wild"):
                 await client.step(Move(by=3, mood=Mood.WILD))

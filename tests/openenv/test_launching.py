@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -50,7 +51,17 @@ def test_a_handle_is_a_coroutine_and_a_context() -> None:
     handle = EchoEnv.from_env("echo_env", provider="thread")
     with pytest.raises(errors.NotAwaitedError, match="from_env"):
         handle.reset  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(errors.NotAwaitedError, match=r"`await EchoEnv\.from_env\(\.\.\.\)`"):
+        handle.reset  # type: ignore[attr-defined]  # noqa: B018
     handle.close()
+
+
+def test_a_handle_alone_gives_the_blocking_client() -> None:
+    with EchoEnv.from_env("echo_env", provider="thread") as client:
+        assert isinstance(client, SyncEnvClient)
+        assert client.reset().observation.echoed_message == GREETING
+        server: Any = client.async_client._link.server
+    assert server.why_lost() is not None
 
 
 async def _once() -> str:
@@ -156,3 +167,17 @@ def test_an_image_that_is_not_ours_is_told(docker: Any) -> None:
         docker.api.remove_image(name)
     with pytest.raises(errors.ImageNotFoundError):
         GenericEnvClient.from_docker_image("openenv-gym-unheard-of:1").sync()
+
+
+def test_a_client_that_nobody_closes_ends_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    servers: list[Any] = []
+
+    def use() -> None:
+        client = EchoEnv.from_env("echo_env", provider="thread").sync()
+        client.reset()
+        servers.append(client.async_client._link.server)
+
+    use()
+    assert eventually(lambda: gc.collect() >= 0 and servers[0].why_lost() is not None)
+    assert not eventually(lambda: gc.collect() < 0, within_s=0.5)
+    assert "destroyed" not in caplog.text  # asyncio, of a task that was pending

@@ -15,6 +15,7 @@ import pytest
 from openenv_gym import SyncEnvClient, errors
 from tests.openenv.worlds import Move, Walk, WalkClient
 from tests.support.serving import serving
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -121,3 +122,20 @@ def test_a_server_of_its_own_ends_when_nobody_holds_the_client() -> None:
     del client
     gc.collect()
     assert server.why_lost() is not None
+
+
+@pytest.mark.parametrize("protocol", ["binary", "json"])
+def test_a_client_that_nobody_holds_gives_its_place_back(protocol: Any) -> None:
+    with serving(Walk, capacity=1, max_waiting=0) as url:
+
+        def use() -> bool:
+            gc.collect()
+            client = WalkClient(base_url=url, protocol=protocol).sync()
+            try:
+                return bool(client.reset(at=1).observation.at == 1)
+            except errors.CapacityError:
+                client.close()
+                return False
+
+        assert use()
+        assert eventually(use, within_s=10.0)

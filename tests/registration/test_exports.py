@@ -33,6 +33,7 @@ NAMES = [
     "ToolError",
     "ToolErrorType",
     "ToolInfo",
+    "ToolResultText",
     "__version__",
     "errors",
     "start_server",

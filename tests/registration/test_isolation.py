@@ -13,8 +13,9 @@ import openenv_gym
 from openenv_gym import errors
 from openenv_gym.providers.thread import ThreadProvider
 from openenv_gym.registration import lookup
-from openenv_gym.registration.make import make_env, start
+from openenv_gym.registration.make import make_env
 from openenv_gym.registration.shared import SharedServer
+from openenv_gym.registration.starting import start
 
 
 UNTRUSTED = dataclasses.replace(lookup("openenv/Echo-v0"), untrusted=True)

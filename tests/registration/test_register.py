@@ -205,6 +205,8 @@ def test_lookup() -> None:
         lookup("Pogn-v5")
     with pytest.raises(UnknownEnvironmentError, match="Is the package that brings it installed"):
         lookup("Zzzzzzzzzzz-v123")
+    with pytest.raises(UnknownEnvironmentError, match="Is the package that brings it installed"):
+        lookup("openenv/Guess-v0")  # the namespace is no likeness
 
 
 def test_public_names() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 import openenv_gym  # noqa: F401  # registers the ids
 from openenv_gym import errors
+from openenv_gym.server import MCPEnvironment, create_app, load_app
 from openenv_gym.server import __main__ as command
-from openenv_gym.server import create_app, load_app
 from openenv_gym.server.process import raise_descriptor_limit
 from tests.support.worlds import CountingEnv
 
@@ -55,6 +55,20 @@ def test_a_token_file_without_a_token_is_refused(tmp_path: Path, content: bytes 
         path.write_bytes(content)
     with pytest.raises(errors.InvalidOptionError, match=r"token file .*token"):
         command._read_token(path)
+
+
+def test_a_description_is_the_environments_own() -> None:
+    class Plain(MCPEnvironment):
+        pass
+
+    class Worded(Plain):
+        """Is worded.
+
+        At length.
+        """
+
+    assert create_app(Plain).metadata()["description"] == "Plain environment"
+    assert create_app(Worded).metadata()["description"] == "Is worded."
 
 
 def test_a_token_file_with_a_token(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ def test_http_routes(site: Site) -> None:
     status, metadata = get(site, "/metadata")
     assert status == 200 and metadata["name"] == "CountingEnv"
     status, schemas = get(site, "/schema")
-    assert status == 200 and set(schemas) == {"action", "observation", "state", "actions"}
+    kinds = {"action", "observation", "reset_observation", "state", "actions"}
+    assert status == 200 and set(schemas) == kinds
     status, text = get(site, "/nowhere")
     assert status == 404 and "/health" in text
     status, text = get(site, "/ws")

@@ -190,6 +190,16 @@ def test_a_stale_socket_is_replaced_and_removed(site: Site, tmp_path: Path) -> N
 def test_unknown_environments_say_what_to_do() -> None:
     with pytest.raises(errors.UnknownEnvironmentError, match="pip install openenv-gym-nope"):
         load_app("nope_env")
+    with pytest.raises(errors.UnknownEnvironmentError, match=r"\./envs/nope_env"):
+        load_app("nope_env")
+    with pytest.raises(errors.UnknownEnvironmentError, match="Did you mean echo_env"):
+        load_app("echo")
+    with pytest.raises(errors.UnknownEnvironmentError, match="--option env_id=CartPole-v1"):
+        load_app("openenv/CartPole-v1")
+    with pytest.raises(errors.UnknownEnvironmentError, match="my_module:MyEnvironment"):
+        load_app("./guess.py")
+    with pytest.raises(errors.UnknownEnvironmentError, match="no environment package.*gzip:NAME"):
+        load_app("gzip")
     with pytest.raises(errors.UnknownEnvironmentError, match="nope does not exist"):
         load_app("openenv_gym.server:nope")
 

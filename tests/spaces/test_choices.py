@@ -58,6 +58,7 @@ def test_a_kind_of_action() -> None:
     }
     assert (fields["piece"]["labels"], fields["piece"]["required"]) == (["rook", "king"], False)
     assert fields["way"]["labels"] == ["up", "down"]
+    assert describe_kind(Column)["description"] == ""  # and not what a base class says of itself
     assert (fields["note"]["min_length"], fields["note"]["max_length"]) == (0, 9)
     assert (fields["force"]["low"], fields["force"]["high"]) == (0, 2)
 

@@ -59,8 +59,8 @@ class AutoEnv:
             name: An environment (``echo``, ``echo-env``, ``echo_env``); an id (``openenv/Echo-v0``,
                 ``openenv/CartPole-v1``), which brings its options; a Space of the Hub
                 (``user/name``, or its URL), which is used where it runs; or a server's URL.
-            base_url: The server, where one runs already.
-            docker_image: Image to start a container of.
+            base_url: The server, where one runs already; then the name need not be known.
+            docker_image: Image to start a container of; likewise.
             container_provider: What starts the server: ``"docker"``, ``"process"``, ``"thread"``,
                 a provider, or an object with OpenEnv's ``start_container``.
             wait_timeout: How long, in seconds, a Space may take to wake up, or a container of
@@ -76,7 +76,11 @@ class AutoEnv:
             InvalidOptionError: Arguments that contradict each other.
             ConfigurationError: The package cannot be imported or installed.
         """
-        found = resolve(name, trust_remote_code=trust_remote_code and not skip_install)
+        found = resolve(
+            name,
+            trust_remote_code=trust_remote_code and not skip_install,
+            any_name=bool(base_url or docker_image),
+        )
         client = GenericEnvClient if skip_install else _client_of(found)
         place = choose_place(
             found,

@@ -37,7 +37,7 @@ class Named:
     url: str | None = None
 
 
-def resolve(name: str, *, trust_remote_code: bool = False) -> Named:
+def resolve(name: str, *, trust_remote_code: bool = False, any_name: bool = False) -> Named:
     """Find out what a name stands for.
 
     In this order: an id (``openenv/Echo-v0``, ``CartPole-v1``), a repository of the Hub, a server's
@@ -47,6 +47,7 @@ def resolve(name: str, *, trust_remote_code: bool = False) -> Named:
     Args:
         name: The name.
         trust_remote_code: Install the package of a repository, where none is.
+        any_name: It may be a name that is unknown here, since the server is told apart.
 
     Raises:
         InvalidOptionError: It is no name at all.
@@ -63,7 +64,12 @@ def resolve(name: str, *, trust_remote_code: bool = False) -> Named:
     if repo is None:
         if "://" in name:
             return Named(url=name)
-        return Named(info=find_environment(name))
+        try:
+            return Named(info=find_environment(name))
+        except errors.UnknownEnvironmentError:
+            if any_name:
+                return Named()
+            raise
     try:
         return Named(repo=repo, info=_installed(repo))
     except errors.UnknownEnvironmentError:

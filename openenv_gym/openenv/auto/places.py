@@ -100,7 +100,7 @@ def _space(repo: HubRepo, wait_s: float) -> Place:
 def _server(found: Named, provider: Any) -> Launch:
     """Return what starts a server of a package that is known here."""
     from openenv_gym.registration import known_environments
-    from openenv_gym.registration.make import start
+    from openenv_gym.registration.starting import start
 
     entry, info = found.entry, found.info
     if entry is None and info is not None:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
-from openenv_gym.server.dialects import Work
+from openenv_gym.server.dialects import Speaker, Work
 from openenv_gym.server.openenv.dialect import JsonDialect
 
 
 if TYPE_CHECKING:
-    from openenv_gym.server.connection import Connection
     from openenv_gym.server.direct import DirectCaller
     from openenv_gym.server.mcp.endpoint import McpEndpoint
 
@@ -36,7 +35,7 @@ class AttachedDialect(JsonDialect):
         session_id: Which session.
     """
 
-    def __init__(self, connection: Connection, endpoint: McpEndpoint, session_id: str) -> None:
+    def __init__(self, connection: Speaker, endpoint: McpEndpoint, session_id: str) -> None:
         super().__init__(connection)
         self._endpoint = endpoint
         self._session_id = session_id
@@ -81,7 +80,7 @@ class _Attached:
         self._busy = False
         self._lock = threading.Lock()
 
-    def submit(self, request: Request, connection: Connection) -> Work | None:
+    def submit(self, request: Request, connection: Speaker) -> Work | None:
         """See `Session`."""
         with self._lock:
             self._queue.append(request)
@@ -94,7 +93,7 @@ class _Attached:
         """See `Session`."""
         return None
 
-    def _run(self, connection: Connection) -> None:
+    def _run(self, connection: Speaker) -> None:
         while True:
             with self._lock:
                 if not self._queue:
@@ -108,7 +107,7 @@ class _Attached:
                 continue
             connection.send_packet(self._answer(request, connection))
 
-    def _answer(self, request: Request, connection: Connection) -> list[Any]:
+    def _answer(self, request: Request, connection: Speaker) -> list[Any]:
         coder = connection.coder
         try:
             if request.op == "refuse":

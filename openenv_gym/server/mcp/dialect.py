@@ -9,11 +9,10 @@ from openenv_gym.protocol.frames import CloseCode, Message, Opcode
 from openenv_gym.protocol.jsonrpc import RpcCode, rpc_error, rpc_failure
 from openenv_gym.protocol.messages import Failure, Request, Result, error_from_wire
 from openenv_gym.protocol.openenv_json import dump_json, load_json
-from openenv_gym.server.dialects import Dialect, Work
+from openenv_gym.server.dialects import Dialect, Speaker, Work
 
 
 if TYPE_CHECKING:
-    from openenv_gym.server.connection import Connection
     from openenv_gym.server.session import Session
 
 __all__ = ["McpDialect"]
@@ -40,7 +39,7 @@ class McpDialect(Dialect):
     coder = _RpcCoder()
     listens_while_opening = False
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Speaker) -> None:
         super().__init__(connection)
         self._count = 0
 
@@ -61,6 +60,7 @@ class McpDialect(Dialect):
 
     def leave(self, session: Session) -> None:
         """End it: nobody can come back to it."""
+        session.detach(self.connection)  # which has nothing more to say
         session.end()
 
     def refusal(self, error: BaseException) -> tuple[list[Any], CloseCode]:

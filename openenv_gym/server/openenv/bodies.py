@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from openenv_gym import errors
 from openenv_gym.protocol.openenv_json import validation_errors
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse
-from openenv_gym.server.typed import to_plain
+from openenv_gym.server.plain import to_plain
 
 
 __all__ = [

@@ -14,11 +14,10 @@ from openenv_gym.protocol.openenv_json import (
     encode_reply,
     read_request,
 )
-from openenv_gym.server.dialects import Dialect, Work
+from openenv_gym.server.dialects import Dialect, Speaker, Work
 
 
 if TYPE_CHECKING:
-    from openenv_gym.server.connection import Connection
     from openenv_gym.server.session import Session
 
 __all__ = ["JsonDialect"]
@@ -60,7 +59,7 @@ class JsonDialect(Dialect):
     coder = _JsonCoder()
     listens_while_opening = False
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Speaker) -> None:
         super().__init__(connection)
         self._count = 0
 
@@ -101,6 +100,7 @@ class JsonDialect(Dialect):
 
     def leave(self, session: Session) -> None:
         """End it: nobody can come back to it."""
+        session.detach(self.connection)  # which has nothing more to say
         session.end()
 
     def refusal(self, error: BaseException) -> tuple[list[Any], CloseCode]:

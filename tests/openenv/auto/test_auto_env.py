@@ -158,6 +158,11 @@ def test_a_server_that_runs_already() -> None:
         with AutoEnv.from_env("atari", base_url=server.url).sync() as client:
             assert client.reset().observation["count"] == 0
         assert isinstance(AutoEnv.from_env("echo", server.url), openenv_gym.MCPToolClient)
+        for keywords in ({}, {"skip_install": True}):
+            unheard_of = AutoEnv.from_env("my-own", base_url=server.url, **keywords)
+            assert type(unheard_of) is GenericEnvClient
+        with pytest.raises(errors.UnknownEnvironmentError, match="Echo-v0"):
+            AutoEnv.from_env("openenv/Ecko-v0", base_url=server.url)
 
 
 @pytest.mark.parametrize(

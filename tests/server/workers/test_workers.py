@@ -225,8 +225,9 @@ def test_the_routes_and_the_token(serve: Serve, tmp_path: Path) -> None:
     assert caught.value.code == 401
     assert _get(command, "/metadata", "s3cret")["name"] == "World"
     page = _get(command, "/schema", "s3cret")
-    assert set(page) == {"action", "observation", "state", "actions"}
+    assert set(page) == {"action", "observation", "reset_observation", "state", "actions"}
     assert "World" in page["actions"]["actions"][0]["description"]
+    assert page["action"]["properties"]["action"]["maxLength"] == 4096
     assert run(command.open(token="s3cret")[0], "result = 1") == 1
 
 
