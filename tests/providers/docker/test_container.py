@@ -211,7 +211,9 @@ def test_containers_of_owners_that_are_gone_are_swept(docker: Any, attacker_imag
     """For what a guardian left, because it was killed as well."""
     from openenv_gym.providers.docker import daemon
 
-    _, _, place = daemon.owner().split(":", 2)
+    from openenv_gym.providers.owner import Owner
+
+    place = Owner.current().place
     gone = docker.containers.create(
         attacker_image, "true", labels={daemon.OWNER_LABEL: f"{os.getpid()}:12345:{place}"}
     )
@@ -219,7 +221,7 @@ def test_containers_of_owners_that_are_gone_are_swept(docker: Any, attacker_imag
         attacker_image, "true", labels={daemon.OWNER_LABEL: "1:1:another-boot:pid:[1]"}
     )
     ours = docker.containers.create(
-        attacker_image, "true", labels={daemon.OWNER_LABEL: daemon.owner()}
+        attacker_image, "true", labels={daemon.OWNER_LABEL: str(Owner.current())}
     )
     try:
         removed = daemon.sweep(docker)
