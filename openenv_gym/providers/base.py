@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from openenv_gym.client import Address
 from openenv_gym.errors import (
@@ -13,6 +13,9 @@ from openenv_gym.errors import (
     printable,
 )
 
+
+if TYPE_CHECKING:
+    from openenv_gym.providers.inventory import Item
 
 __all__ = [
     "GRACE_S",
@@ -57,6 +60,7 @@ class ServerTarget:
         num_servers: Servers that share the machine with this one, itself included.
         num_envs: Sub-environments that it will hold.
         isolate_sessions: Each of them is a session, in a process and as a user of its own.
+        resets_fully: After a session nothing of it is left, so that its server may serve another.
     """
 
     package: str
@@ -66,6 +70,7 @@ class ServerTarget:
     num_servers: int = 1
     num_envs: int = 1
     isolate_sessions: bool = False
+    resets_fully: bool = False
 
 
 def check_workers(workers: object) -> int:
@@ -125,9 +130,13 @@ class RunningServer(Protocol):
 class Provider(Protocol):
     """Starts servers in one kind of place.
 
+    Constructors take the keywords of `openenv_gym.providers.sandbox.Sandbox.of` and ``workers``,
+    beside their own, and refuse what they cannot honour.
+
     Attributes:
         name: What ``provider=`` calls it.
         isolates: It keeps what runs in a server away from this machine.
+        honours: What of a sandbox it can, by the names of `Sandbox.set`. A class attribute.
 
     One that heeds ``ServerTarget.isolate_sessions`` has an attribute ``separates_sessions`` that
     is true; without it none is asked to.
@@ -141,4 +150,20 @@ class Provider(Protocol):
 
         Raises:
             ServerStartError: It cannot be started.
+        """
+
+    def inventory(self) -> list[Item]:
+        """Return everything that this library has made in such places and that is still there.
+
+        Whoever made it: see `openenv_gym.providers.inventory`.
+
+        Raises:
+            ProviderError: It cannot be found out.
+        """
+
+    def remove(self, item: Item) -> None:
+        """Remove one of them; one that is gone already is as good as removed.
+
+        Raises:
+            ProviderError: It cannot be removed.
         """
