@@ -19,6 +19,7 @@ from openenv_gym import errors
 from openenv_gym.doctor.attack.room import ROOM
 from openenv_gym.doctor.attack.session import Session
 from openenv_gym.providers import DockerProvider, ServerTarget
+from openenv_gym.providers.base import tail_of
 from openenv_gym.providers.docker import ContainerLimits, DockerServer
 from openenv_gym.providers.docker.daemon import OWNER_LABEL, daemon_address, owner
 from openenv_gym.providers.docker.hardening import MOUNT_POINT
@@ -29,7 +30,7 @@ from openenv_gym.providers.guardian import guardian
 __all__ = ["BOUNDS", "Control", "Hardened", "Place"]
 
 BOUNDS = ContainerLimits(
-    memory_bytes=512 << 20, cpus=0.5, pids=512, tmp_bytes=16 << 20, log_bytes=1 << 20
+    memory_bytes=512 << 20, cpus=0.5, pids=256, tmp_bytes=16 << 20, log_bytes=1 << 20
 )
 """Bounds of the attacked containers: small ones, which a control container can go beyond."""
 
@@ -202,7 +203,14 @@ class Control(Place):
     def _why_lost(self) -> errors.ConnectionLostError | None:
         if self.exists():
             return None
-        return errors.ServerDiedError(f"The control container {self._name} ended.")
+        log = ""
+        with contextlib.suppress(Exception):
+            log = tail_of(self.client.api.logs(self._name, tail=20))
+        return errors.ServerDiedError(
+            f"The control container of {self.image} ended.",
+            hint="An image to attack must hold this version of openenv-gym.",
+            data={"log": log},
+        )
 
     def open(self) -> Session:
         """See `Place`."""

@@ -19,7 +19,7 @@ ROOM = "openenv_gym.doctor.attack.room:app"
 """What a server is told to serve."""
 
 
-class Room(gymnasium.Env[int, str]):
+class Room(gymnasium.Env[Any, str]):
     """Each action is Python code; what it leaves in ``result`` comes back in the info.
 
     An exception comes back as text. What is defined stays until the session ends.

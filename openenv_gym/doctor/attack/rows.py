@@ -114,7 +114,7 @@ ROWS = (
         bombs.eat_memory,
         _with(bound_bytes=BOUNDS.memory_bytes + (64 << 20)),
     ),
-    Row("bombs", "use all processors", bombs.burn, _with(bound=BOUNDS.cpus, for_s=2.0)),
+    Row("bombs", "use all processors", bombs.burn, _with(for_s=2.0)),
     Row("bombs", "hold the interpreter", bombs.stall, held=Held.ENDED, limit_s=3.0),
     Row("bombs", "flood the output", bombs.flood, _flood, held=Held.BOUNDED, limit_s=300.0),
     Row(

@@ -32,7 +32,8 @@ def thread_bomb(bound: int) -> tuple[bool, str]:
     """Make more threads than there may be."""
     import threading
 
-    end, threads, refusal = threading.Event(), [], ""
+    end, refusal = threading.Event(), ""
+    threads: list[threading.Thread] = []
     try:
         while len(threads) <= bound:
             thread = threading.Thread(target=end.wait, daemon=True)
@@ -66,8 +67,8 @@ def eat_memory(bound_bytes: int) -> tuple[bool, str]:
     return status == 0, f"{bound_bytes >> 20} MiB" if status == 0 else "MemoryError"
 
 
-def burn(bound: float, for_s: float) -> tuple[bool, str]:
-    """Use more processors than there may be used."""
+def burn(for_s: float) -> tuple[bool, str]:
+    """Use all processors: it succeeds where there is no quota, or more than it was used."""
     import os
     import time
 
@@ -84,7 +85,19 @@ def burn(bound: float, for_s: float) -> tuple[bool, str]:
         usage = os.wait4(child, 0)[2]
         used_s += usage.ru_utime + usage.ru_stime
     used = used_s / (time.monotonic() - begin_s)
-    return used > bound * 1.3, f"{used:.2f} processors"
+    quota = -1.0
+    for path in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu,cpuacct/cpu.cfs_quota_us"):
+        if os.path.exists(f"/sys/fs/cgroup/{path}"):
+            with open(f"/sys/fs/cgroup/{path}") as file:
+                words = file.read().split()
+            if len(words) == 1:
+                with open(f"/sys/fs/cgroup/{path}".replace("quota", "period")) as file:
+                    words += file.read().split()
+            quota = -1.0 if words[0] in ("max", "-1") else int(words[0]) / int(words[1])
+            break
+    text = f"{used:.2f} processors of " + (f"{quota:g}" if quota > 0 else "all there are")
+    # The quota counts in periods of 0.1 s, and the last one may be spent in full.
+    return quota < 0 or used > quota * 1.3, text
 
 
 def stall() -> tuple[bool, str]:

@@ -34,11 +34,10 @@ def setuid_programs() -> tuple[bool, str]:
 
     found = []
     for place in ("/bin", "/usr/bin", "/usr/sbin", "/usr/lib/openssh"):
-        for path in (
-            sorted(os.scandir(place), key=lambda each: each.name) if os.path.isdir(place) else ()
-        ):
-            if path.is_file() and path.stat().st_mode & stat.S_ISUID and path.stat().st_uid == 0:
-                found.append(path.path)
+        for entry in os.scandir(place) if os.path.isdir(place) else ():
+            facts = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(facts.st_mode) and facts.st_mode & stat.S_ISUID and facts.st_uid == 0:
+                found.append(entry.path)
     for path in found:
         pipe = subprocess.PIPE
         with subprocess.Popen([path], stdin=pipe, stdout=pipe, stderr=pipe) as process:
@@ -115,8 +114,10 @@ def call(name: str) -> tuple[bool, str]:
 
     column = {"x86_64": 0, "aarch64": 1}[platform.machine()]
     space = ctypes.create_string_buffer(256)
-    perf = ctypes.create_string_buffer(128)
-    perf[0:8] = (1).to_bytes(4, "little") + (128).to_bytes(4, "little")  # software, its size
+    # struct perf_event_attr: a software event, the size of this; nothing else.
+    perf = ctypes.create_string_buffer(
+        (1).to_bytes(4, "little") + (128).to_bytes(4, "little") + bytes(120), 128
+    )
     attempts = {
         "bpf": (
             (321, 280),
