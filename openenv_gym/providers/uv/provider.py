@@ -6,12 +6,14 @@ import os
 from typing import Any, ClassVar
 
 from openenv_gym.errors import InvalidOptionError
+from openenv_gym.providers import local
 from openenv_gym.providers.base import (
     RunningServer,
     ServerTarget,
     check_workers,
     refuse_isolation,
 )
+from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.process import ProcessServer
 from openenv_gym.providers.sandbox import Sandbox
 from openenv_gym.providers.uv.sources import source_of
@@ -78,6 +80,14 @@ class UvProvider:
             python=python,
             kind=self.name,
         )
+
+    def inventory(self) -> list[Item]:
+        """Return the servers in virtual environments on this machine."""
+        return local.processes("uv")
+
+    def remove(self, item: Item) -> None:
+        """End a server; see `openenv_gym.providers.local.remove`."""
+        local.remove(item)
 
     def __repr__(self) -> str:
         source = None if self._source is None else str(self._source)

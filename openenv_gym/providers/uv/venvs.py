@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,7 +88,11 @@ def _identity(python: str) -> str:
 def _make(uv: str, venv: Path, source: Source, python: str) -> None:
     from openenv_gym.providers.docker.contexts import library_context
 
-    with tempfile.TemporaryDirectory(prefix="openenv-uv-") as scratch:
+    scratch = Path(f"{venv}.scratch")  # a name that is known: the next one removes what is left
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, scratch, ignore_errors=True)
         ours = Path(scratch, "library")
         for name, content in library_context().files.items():
             if name.startswith(("openenv_gym/", "pyproject.toml", "LICENSE")):
