@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
 from openenv_gym.providers.base import Provider, RunningServer, ServerTarget
+from openenv_gym.providers.registry import PROVIDERS, provider_class
+from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
 
 
 if TYPE_CHECKING:
-    from openenv_gym.providers.docker import ContainerLimits, DockerProvider
+    from openenv_gym.providers.docker import DockerProvider
     from openenv_gym.providers.process import ProcessProvider
+    from openenv_gym.providers.uv import UvProvider
 
 __all__ = [
-    "ContainerLimits",
+    "PROVIDERS",
     "DockerProvider",
+    "Mount",
+    "Network",
     "ProcessProvider",
     "Provider",
+    "Resources",
     "RunningServer",
+    "Sandbox",
     "ServerTarget",
+    "UvProvider",
     "get_provider",
 ]
+
+_LATE = {
+    "DockerProvider": "openenv_gym.providers.docker",
+    "ProcessProvider": "openenv_gym.providers.process",
+    "UvProvider": "openenv_gym.providers.uv",
+}
+"""Classes that are imported when they are asked for, and where each is."""
 
 
 def get_provider(choice: str | Provider | None) -> Provider:
     """Return the provider that ``provider=`` or ``OPENENV_PROVIDER`` asks for.
 
     Args:
-        choice: ``"auto"``, ``"docker"``, ``"process"``, ``"thread"``, or a provider; None reads the
-            variable and falls back to ``"auto"``.
+        choice: ``"auto"``, a name in `PROVIDERS`, or a provider; None reads the variable and falls
+            back to ``"auto"``.
 
     Raises:
         InvalidOptionError: There is no provider of this name.
@@ -41,32 +57,19 @@ def get_provider(choice: str | Provider | None) -> Provider:
         from openenv_gym.providers.auto import AutoProvider
 
         return AutoProvider()
-    if name == "docker":
-        from openenv_gym.providers.docker import DockerProvider
-
-        return DockerProvider()
-    if name == "process":
-        from openenv_gym.providers.process import ProcessProvider
-
-        return ProcessProvider()
-    if name == "thread":
-        from openenv_gym.providers.thread import ThreadProvider
-
-        return ThreadProvider()
+    if name in PROVIDERS:
+        provider: Provider = provider_class(name)()
+        return provider
+    names = ", ".join(f'"{each}"' for each in PROVIDERS)
     raise errors.InvalidOptionError(
         f"There is no provider {name!r}.",
         field="provider",
-        hint='Expected "auto", "docker", "process", "thread", or a provider object.',
+        hint=f'Expected "auto", {names}, or a provider object.',
     )
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ContainerLimits", "DockerProvider"):
-        from openenv_gym.providers import docker
-
-        return getattr(docker, name)
-    if name == "ProcessProvider":
-        from openenv_gym.providers.process import ProcessProvider
-
-        return ProcessProvider
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _LATE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(module), name)

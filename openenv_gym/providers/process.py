@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -12,9 +13,11 @@ import sys
 import tempfile
 import threading
 import uuid
+from typing import Any, ClassVar
 
 from openenv_gym import errors
 from openenv_gym.client import Address, ChannelAddress
+from openenv_gym.providers import local
 from openenv_gym.providers.base import (
     GRACE_S,
     NEW_ONE,
@@ -24,7 +27,10 @@ from openenv_gym.providers.base import (
     refuse_isolation,
     tail_of,
 )
-from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
+from openenv_gym.providers.guardian import KIND, MARKER, OWNER, guardian, kill_marked
+from openenv_gym.providers.inventory import Item
+from openenv_gym.providers.owner import Owner
+from openenv_gym.providers.sandbox import Sandbox
 from openenv_gym.server.process import bootstrap
 
 
@@ -39,17 +45,38 @@ class ProcessServer:
 
     The channel is its only address and its lifeline: when our end closes, also because this
     process was killed, it stops.
+
+    Args:
+        target: What is to be served.
+        workers: Its worker processes.
+        sandbox: Its environment and limit of files; the rest of it was refused before.
+        python: Interpreter that has what it needs; by default this one, with what this process
+            can import.
+        kind: What ``provider=`` calls whoever started it.
+
+    Raises:
+        ServerStartError: The system refuses.
     """
 
     token: str | None = None
 
-    def __init__(self, target: ServerTarget, *, workers: int = 1) -> None:
+    def __init__(
+        self,
+        target: ServerTarget,
+        *,
+        workers: int = 1,
+        sandbox: Sandbox | None = None,
+        python: str | None = None,
+        kind: str = "process",
+    ) -> None:
+        sandbox = sandbox or Sandbox()
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
         self._lock = threading.RLock()
         self._stopping = False
         self._marker = uuid.uuid4().hex
-        command = [sys.executable, "-c", bootstrap(_MAIN), target.package]
+        code = _limit_files(sandbox.resources.files) + bootstrap(_MAIN, inherit=python is None)
+        command = [python or sys.executable, "-c", code, target.package]
         if target.thread_affinity:
             command.append("--thread-affinity")
         if workers > 1:
@@ -69,7 +96,14 @@ class ProcessServer:
                         stdin=subprocess.DEVNULL,
                         stdout=self._log,
                         stderr=self._log,
-                        env={**os.environ, "PYTHONUNBUFFERED": "1", MARKER: self._marker},
+                        env={
+                            **_inherited(own_python=python is None),
+                            "PYTHONUNBUFFERED": "1",
+                            **sandbox.environment,
+                            MARKER: self._marker,
+                            OWNER: str(Owner.current()),
+                            KIND: kind,
+                        },
                         start_new_session=True,  # Ctrl-C in the terminal is the trainer's
                     )
                 finally:
@@ -82,7 +116,7 @@ class ProcessServer:
             raise errors.ServerStartError(
                 f"Cannot start a server process: {error}.", data={"command": command}
             ) from error
-        self._name = f"process:{target.package}[{self._process.pid}]"
+        self._name = f"{kind}:{target.package}[{self._process.pid}]"
         self.address: Address = ChannelAddress(self._channel, self._name)
         _alive.add(self)
 
@@ -152,24 +186,56 @@ class ProcessProvider:
 
     Args:
         workers: Worker processes of each, which share its sessions.
+        sandbox: `Sandbox`'s keywords; it honours ``environment`` and ``resources.files``.
 
     Raises:
-        InvalidOptionError: That is no number of processes.
+        InvalidOptionError: One of them does not hold, or cannot be honoured.
     """
 
     name = "process"
     isolates = False
+    honours: ClassVar[frozenset[str]] = frozenset({"environment", "files"})
 
-    def __init__(self, *, workers: int = 1) -> None:
+    def __init__(self, *, workers: int = 1, **sandbox: Any) -> None:
         self._workers = check_workers(workers)
+        self._sandbox = Sandbox.of(**sandbox)
+        self._sandbox.refuse_unhonoured(self.name, self.honours)
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`."""
         refuse_isolation(target, self.name)
-        return ProcessServer(target, workers=self._workers)
+        return ProcessServer(target, workers=self._workers, sandbox=self._sandbox)
+
+    def inventory(self) -> list[Item]:
+        """Return what processes of this library have on this machine, directories included."""
+        return [*local.processes("process", "egress", "guardian"), *local.directories()]
+
+    def remove(self, item: Item) -> None:
+        """End a server, or remove a directory; see `openenv_gym.providers.local.remove`."""
+        local.remove(item)
 
     def __repr__(self) -> str:
-        return f"ProcessProvider(workers={self._workers})"
+        return f"ProcessProvider(workers={self._workers}, sandbox={self._sandbox!r})"
+
+
+def _limit_files(files: int | None) -> str:
+    """Return code that bounds the open files of the process that runs it."""
+    if files is None:
+        return ""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most != resource.RLIM_INFINITY and files > most:
+        raise errors.ServerStartError(
+            f"A process may open {most} files on this machine, and files={files} are asked for.",
+            field="files",
+            hint="Ask for fewer, or raise the limit (ulimit -Hn).",
+        )
+    return f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files})); "
+
+
+def _inherited(*, own_python: bool) -> dict[str, str]:
+    """Return our variables, without those that would lead another interpreter to our packages."""
+    names = () if own_python else ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if name not in names}
 
 
 _alive: set[ProcessServer] = set()

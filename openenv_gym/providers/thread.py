@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from openenv_gym import errors
 from openenv_gym.client import Address, Loss, not_lost
@@ -14,8 +15,11 @@ from openenv_gym.providers.base import (
     NEW_ONE,
     RunningServer,
     ServerTarget,
+    check_workers,
     refuse_isolation,
 )
+from openenv_gym.providers.inventory import Item
+from openenv_gym.providers.sandbox import Sandbox
 from openenv_gym.server import Application, Server, load_app
 
 
@@ -73,10 +77,28 @@ class ThreadServer:
 
 
 class ThreadProvider:
-    """Starts servers in threads of this process."""
+    """Starts servers in threads of this process.
+
+    Args:
+        workers: 1; threads of one process are no workers.
+        sandbox: `Sandbox`'s keywords, none of which it can honour.
+
+    Raises:
+        InvalidOptionError: One of them is set.
+    """
 
     name = "thread"
     isolates = False
+    honours: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, *, workers: int = 1, **sandbox: Any) -> None:
+        if check_workers(workers) > 1:
+            raise errors.InvalidOptionError(
+                f"provider='thread' cannot honour workers={workers}.",
+                field="workers",
+                hint="Leave it away, or take process or docker.",
+            )
+        Sandbox.of(**sandbox).refuse_unhonoured(self.name, self.honours)
 
     def start(self, target: ServerTarget) -> RunningServer:
         """Start a server; see `Provider`."""
@@ -84,6 +106,13 @@ class ThreadProvider:
         with _as_start_error():
             app = load_app(target.package, thread_affinity=target.thread_affinity)
         return self.serve(app)
+
+    def inventory(self) -> list[Item]:
+        """Return nothing: its servers end with this process."""
+        return []
+
+    def remove(self, item: Item) -> None:
+        """Do nothing: there is none."""
 
     def serve(self, app: Application) -> ThreadServer:
         """Start a server for an application that exists already.

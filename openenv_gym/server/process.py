@@ -27,16 +27,24 @@ _SPARE_DESCRIPTORS = 64  # beside one for each session
 _log = logging.getLogger("openenv_gym.server")
 
 
-def bootstrap(module: str) -> str:
+def bootstrap(module: str, *, inherit: bool = True) -> str:
     """Return code that runs a module's `main` with what this process can import, and nothing else.
 
     With ``-m`` the working directory would come first, and a ``random.py`` there be run.
+
+    Args:
+        module: Its name.
+        inherit: Take what this process can import; else what the interpreter that runs the code
+            has of its own.
     """
+    run = f"from {module} import main; sys.exit(main())"
+    if not inherit:
+        return f"import sys; sys.path[:] = [entry for entry in sys.path if entry]; {run}"
     here = ""
     with contextlib.suppress(FileNotFoundError):  # it was removed
         here = os.getcwd()
     path = [entry or here for entry in sys.path]
-    return f"import sys; sys.path[:] = {path!a}; from {module} import main; sys.exit(main())"
+    return f"import sys; sys.path[:] = {path!a}; {run}"
 
 
 def log_to_stderr(*, debug: bool, who: str = "") -> None:

@@ -20,18 +20,21 @@ from openenv_gym.doctor.attack.room import ROOM
 from openenv_gym.doctor.attack.session import Session
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.base import tail_of
-from openenv_gym.providers.docker import ContainerLimits, DockerServer
-from openenv_gym.providers.docker.daemon import OWNER_LABEL, daemon_address, owner
-from openenv_gym.providers.docker.hardening import MOUNT_POINT
+from openenv_gym.providers.docker import DockerServer
+from openenv_gym.providers.docker.daemon import MOUNT_POINT, OWNER_LABEL, daemon_address
+from openenv_gym.providers.docker.hardening import ContainerLimits
 from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress
 from openenv_gym.providers.guardian import guardian
+from openenv_gym.providers.owner import Owner
+from openenv_gym.providers.sandbox import Resources
 
 
 __all__ = ["BOUNDS", "Control", "Hardened", "Place"]
 
-BOUNDS = ContainerLimits(
-    memory_bytes=512 << 20, cpus=0.5, pids=256, tmp_bytes=16 << 20, log_bytes=1 << 20
+_RESOURCES = Resources(
+    memory_bytes=512 << 20, cpus=0.5, pids=256, tmp_bytes=16 << 20, files=4096, log_bytes=1 << 20
 )
+BOUNDS = ContainerLimits.within(_RESOURCES)
 """Bounds of the attacked containers: small ones, which a control container can go beyond."""
 
 
@@ -105,7 +108,9 @@ class Hardened(Place):
     ) -> None:
         super().__init__(client, image)
         self.name = "shared" if shared else "own"
-        self._provider = DockerProvider(image=image, build="never", limits=BOUNDS, reach=reach)
+        self._provider = DockerProvider(
+            image=image, build="never", resources=_RESOURCES, reach=reach
+        )
         self._shared = shared
         self._servers: list[DockerServer] = []
         try:
@@ -194,7 +199,7 @@ class Control(Place):
             self.image,
             [*command, "--workers", "2"],
             name=self._name,
-            labels={OWNER_LABEL: owner(), "openenv.environment": ROOM},
+            labels={OWNER_LABEL: str(Owner.current()), "openenv.environment": ROOM},
             environment={"OPENENV_SECRET": self.token},
             detach=True,
             **options,

@@ -9,7 +9,7 @@ from typing import Any
 
 from openenv_gym.doctor.attack.attacks import bombs, files, kernel, network, others, secrets
 from openenv_gym.doctor.attack.places import BOUNDS, Place
-from openenv_gym.providers.docker.hardening import MOUNT_POINT
+from openenv_gym.providers.docker.daemon import MOUNT_POINT
 
 
 __all__ = ["ROWS", "Held", "Row", "Scene"]

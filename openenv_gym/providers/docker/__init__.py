@@ -1,8 +1,7 @@
 """Servers in containers of a Docker daemon. Imported only by those who use them."""
 
 from openenv_gym.providers.docker.container import DockerServer, Reach
-from openenv_gym.providers.docker.hardening import ContainerLimits
 from openenv_gym.providers.docker.provider import DockerProvider
 
 
-__all__ = ["ContainerLimits", "DockerProvider", "DockerServer", "Reach"]
+__all__ = ["DockerProvider", "DockerServer", "Reach"]

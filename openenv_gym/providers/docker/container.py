@@ -20,15 +20,14 @@ from openenv_gym._version import __version__
 from openenv_gym.client import Address, InboundAddress, TcpAddress
 from openenv_gym.providers.base import GRACE_S, NEW_ONE, ServerTarget, tail_of
 from openenv_gym.providers.docker.daemon import (
+    MOUNT_POINT,
     OWNER_LABEL,
     daemon_address,
     daemon_reason,
     explain,
-    owner,
     watching,
 )
 from openenv_gym.providers.docker.hardening import (
-    MOUNT_POINT,
     PORT,
     SERVER_PLACE,
     ContainerLimits,
@@ -43,6 +42,8 @@ from openenv_gym.providers.guardian import (
     mount_path,
     remove_mount,
 )
+from openenv_gym.providers.owner import Owner
+from openenv_gym.providers.sandbox import Sandbox
 
 
 __all__ = ["DockerServer", "Reach"]
@@ -85,6 +86,7 @@ class DockerServer:
         limits: Bounds of the container.
         reach: How it is to be reached.
         workers: Its worker processes; without effect where each session has one.
+        sandbox: What else was asked for.
 
     Attributes:
         address: Where it is.
@@ -104,8 +106,10 @@ class DockerServer:
         reach: Reach,
         *,
         workers: int = 1,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._workers = workers
+        self._sandbox = sandbox or Sandbox()
         self._socket_path = SOCKET_PATH
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
@@ -173,12 +177,16 @@ class DockerServer:
             command,
             name=self._name,
             labels={
-                OWNER_LABEL: owner(),
+                OWNER_LABEL: str(Owner.current()),
                 "openenv.environment": target.package,
                 "openenv.version": __version__,
             },
             **container_options(
-                limits, mount=mount, published=reach is Reach.PORT, sessions=sessions
+                limits,
+                sandbox=self._sandbox,
+                mount=mount,
+                published=reach is Reach.PORT,
+                sessions=sessions,
             ),
         )
 
@@ -253,7 +261,7 @@ class DockerServer:
         if state.get("OOMKilled"):
             return errors.ServerOutOfMemoryError(
                 f"{name} ran out of memory and was killed.",
-                hint="Give it more: DockerProvider(limits=ContainerLimits(memory_bytes=...)).",
+                hint="Give it more: DockerProvider(resources=Resources(memory_bytes=...)).",
                 data=data,
             )
         how = f"ended with code {state['ExitCode']}"

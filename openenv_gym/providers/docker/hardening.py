@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from openenv_gym.errors import InvalidOptionError
+from openenv_gym.providers.docker.daemon import MOUNT_POINT
+from openenv_gym.providers.sandbox import Mount, Resources, Sandbox
 
 
 __all__ = [
-    "MOUNT_POINT",
+    "OCCUPIED",
     "PORT",
     "SERVER_PLACE",
     "ContainerLimits",
@@ -22,11 +24,12 @@ __all__ = [
     "container_options",
 ]
 
-MOUNT_POINT = "/run/openenv"
 PORT = 8000
 SERVER_PLACE = "/run/server"
 """Where a server writes that shares nothing with its sessions: its socket, where it has one."""
 _SESSIONS = "/run/sessions"
+OCCUPIED = (MOUNT_POINT, SERVER_PLACE, _SESSIONS, "/tmp")
+"""Where nobody else can have anything mounted."""
 _SUPERVISOR_PIDS = 64
 _SESSION_PIDS = 128  # and two for each processor
 _MIN_SESSION_PIDS = 32  # a server, and libraries that start a few threads
@@ -37,7 +40,7 @@ _USERS = range(20_000, 60_000)  # below 65,536, which is all that a user namespa
 
 @dataclass(frozen=True)
 class ContainerLimits:
-    """Bounds of one container.
+    """Bounds of one container: what `Resources` asks for, and defaults for the rest.
 
     Attributes:
         memory_bytes: Memory; swap is not added to it.
@@ -47,6 +50,7 @@ class ContainerLimits:
             session has a directory of its own instead, the size of each.
         files: Open files of each process.
         log_bytes: Log kept by the daemon.
+        gpus: GPUs, as a number of them, or ``"all"``.
     """
 
     memory_bytes: int = 2 << 30
@@ -55,23 +59,12 @@ class ContainerLimits:
     tmp_bytes: int = 64 << 20
     files: int = 4096
     log_bytes: int = 5 << 20
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            kind = float if each.name == "cpus" else int
-            # With less than a hundredth of a processor the daemon sets no limit at all.
-            least, word = (0.01, "number") if kind is float else (1, "integer")
-            number = isinstance(value, (int, kind)) and not isinstance(value, bool)
-            if not number or not least <= value < 2**63:
-                raise InvalidOptionError(
-                    f"{each.name} is {value!r:.40}, expected a finite {word} of at least {least}.",
-                    field=each.name,
-                )
+    gpus: int | Literal["all"] | None = None
 
     @classmethod
-    def default(
+    def within(
         cls,
+        resources: Resources,
         *,
         num_servers: int = 1,
         num_envs: int = 1,
@@ -82,10 +75,12 @@ class ContainerLimits:
     ) -> ContainerLimits:
         """Return limits for one of several servers on a machine.
 
-        A threaded engine starts a thread for each processor that it sees, and some start one for
-        each sub-environment: neither must run into a limit that nobody set on purpose.
+        What is asked for is taken, the rest has room for what runs there. A threaded engine
+        starts a thread for each processor that it sees, and some start one for each
+        sub-environment: neither must run into a limit that nobody set on purpose.
 
         Args:
+            resources: What is asked for.
             num_servers: Servers that share the machine.
             num_envs: Sub-environments of one of them.
             workers: Worker processes of one of them.
@@ -101,11 +96,12 @@ class ContainerLimits:
             pids = _SUPERVISOR_PIDS + processes * (1 + _SESSION_PIDS + 2 * cores)
         elif workers > 1:
             pids = _SUPERVISOR_PIDS + 2 * num_envs + workers * (256 + 2 * cores)
-        return cls(
-            memory_bytes=min(memory_bytes, machine_bytes or memory_bytes),
-            cpus=max(1.0, cores / num_servers),
-            pids=pids,
-        )
+        defaults = {
+            "memory_bytes": min(memory_bytes, machine_bytes or memory_bytes),
+            "cpus": max(1.0, cores / num_servers),
+            "pids": pids,
+        }
+        return cls(**{**defaults, **resources.set()})
 
 
 @dataclass(frozen=True)
@@ -175,6 +171,7 @@ class IsolatedSessions:
 def container_options(
     limits: ContainerLimits,
     *,
+    sandbox: Sandbox | None = None,
     mount: str | None = None,
     published: bool = False,
     sessions: IsolatedSessions | None = None,
@@ -183,20 +180,24 @@ def container_options(
 
     Args:
         limits: Bounds of the container.
+        sandbox: What else was asked for: network, mounts, variables, runtime.
         mount: Directory of the host that appears, read-only, at `MOUNT_POINT`; without one the
             container reads its standard input.
         published: Give it a network, and publish `PORT` on the loopback interface.
         sessions: Sessions that share it, and are separated by a server that may change users.
     """
-    from docker.types import LogConfig, Mount, Ulimit
+    from docker.types import DeviceRequest, LogConfig, Ulimit
 
+    sandbox = sandbox or Sandbox()
     user = secrets.choice(_USERS)
-    mounts = []
+    mounts = list(sandbox.mounts)
     if mount is not None:
-        mounts = [Mount(MOUNT_POINT, mount, type="bind", read_only=True, propagation="rprivate")]
-    network: dict[str, Any] = {"network_mode": "none"}
+        mounts.append(Mount(mount, MOUNT_POINT))
+    # With an egress list the way out is a socket in that directory: there is no network, either.
+    is_open = sandbox.network is not None and sandbox.network.mode == "open"
+    network: dict[str, Any] = {"network_mode": "bridge" if is_open or published else "none"}
     if published:
-        network = {"network_mode": "bridge", "ports": {f"{PORT}/tcp": ("127.0.0.1", None)}}
+        network["ports"] = {f"{PORT}/tcp": ("127.0.0.1", None)}
     alone: dict[str, Any] = {
         # Limits of the kernel that count for each user would else be shared by all containers.
         "user": f"{user}:{user}",
@@ -219,7 +220,7 @@ def container_options(
         **network,
         **alone,
         "read_only": True,
-        "mounts": mounts,
+        "mounts": [_docker_mount(each) for each in mounts],
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "pids_limit": limits.pids,
@@ -234,10 +235,33 @@ def container_options(
         "log_config": LogConfig(
             type="json-file", config={"max-size": str(limits.log_bytes), "max-file": "1"}
         ),
-        "environment": {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "HOME": "/tmp"},
+        "environment": {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "HOME": "/tmp",
+            **sandbox.environment,
+        },
+        "runtime": sandbox.runtime,
+        "device_requests": [DeviceRequest(count=_gpus(limits.gpus), capabilities=[["gpu"]])]
+        if limits.gpus is not None
+        else None,
         "stdin_open": mount is None,
         "tty": False,
         # As docker-py has it, a container that is not detached ends its standard input for good
         # when whoever attached to it is gone.
         "detach": mount is not None,
     }
+
+
+def _gpus(gpus: int | Literal["all"]) -> int:
+    return -1 if gpus == "all" else gpus
+
+
+def _docker_mount(mount: Mount) -> Any:
+    from docker import types
+
+    if mount.is_volume:
+        return types.Mount(mount.target, mount.source, type="volume", read_only=mount.read_only)
+    return types.Mount(
+        mount.target, mount.source, type="bind", read_only=mount.read_only, propagation="rprivate"
+    )

@@ -14,7 +14,7 @@ import pytest
 
 from openenv_gym.client import Connection
 from openenv_gym.providers import DockerProvider, ServerTarget
-from openenv_gym.providers.docker import ContainerLimits, DockerServer
+from openenv_gym.providers.docker import DockerServer
 from openenv_gym.providers.docker.images import BaseImages
 from tests.support.images import image
 
@@ -51,8 +51,8 @@ def attacker(attacker_image: str) -> Iterator[MakeServer]:
     """Return a function that starts a server which runs given code."""
     servers: list[DockerServer] = []
 
-    def make(*, limits: ContainerLimits | None = None, reach: str = "auto") -> DockerServer:
-        provider = DockerProvider(image=attacker_image, build="never", limits=limits, reach=reach)
+    def make(*, reach: str = "auto", **sandbox: Any) -> DockerServer:
+        provider = DockerProvider(image=attacker_image, build="never", reach=reach, **sandbox)
         server = provider.start(ServerTarget("attacker:app"))
         assert isinstance(server, DockerServer)
         servers.append(server)

@@ -13,8 +13,9 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
-from openenv_gym.providers import DockerProvider, ServerTarget
-from openenv_gym.providers.docker import ContainerLimits, DockerServer
+from openenv_gym.providers import DockerProvider, Resources, ServerTarget
+from openenv_gym.providers.docker import DockerServer
+from openenv_gym.providers.docker.hardening import ContainerLimits
 from tests.providers.docker.conftest import Attack, MakeServer
 from tests.support.images import image
 
@@ -144,22 +145,16 @@ def test_an_unknown_way_to_reach_it() -> None:
         DockerProvider(reach="telnet")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("memory_bytes", -1), ("cpus", "two"), ("cpus", 1e-9), ("pids", 0), ("tmp_bytes", 1.5)],
-)
-def test_limits_that_are_none(name: str, value: Any) -> None:
-    with pytest.raises(errors.InvalidOptionError, match=f"{name} is {value!r}, expected a finite"):
-        ContainerLimits(**{name: value})
-
-
 def test_limits_follow_the_servers_and_the_environments() -> None:
-    alone = ContainerLimits.default()
-    crowd = ContainerLimits.default(num_servers=1000, num_envs=256)
+    alone = ContainerLimits.within(Resources())
+    crowd = ContainerLimits.within(Resources(), num_servers=1000, num_envs=256)
     assert alone.cpus == os.cpu_count()
     assert crowd.cpus == 1.0  # never less than one
     assert crowd.pids >= alone.pids + 256  # a threaded engine starts a thread for each
     assert crowd.memory_bytes > alone.memory_bytes
+    asked = ContainerLimits.within(Resources(pids=70, cpus=0.5), num_servers=1000, num_envs=256)
+    assert (asked.pids, asked.cpus) == (70, 0.5)
+    assert asked.memory_bytes == crowd.memory_bytes
 
 
 # -- the end of a server --------------------------------------------------------------------------
@@ -182,7 +177,7 @@ def test_killed_in_the_middle_of_a_step(docker: Any, attacker: MakeServer) -> No
 
 
 def test_out_of_memory_in_the_middle_of_a_step(attacker: MakeServer) -> None:
-    server = attacker(limits=ContainerLimits(memory_bytes=128 << 20))
+    server = attacker(resources=Resources(memory_bytes=128 << 20))
     session = Attack(server)
     session.run("print('last words', flush=True)")
     with pytest.raises(errors.ServerOutOfMemoryError, match=r"(?s)ran out of memory.*last words"):
@@ -191,7 +186,7 @@ def test_out_of_memory_in_the_middle_of_a_step(attacker: MakeServer) -> None:
 
 def test_out_of_memory_at_start(docker: Any) -> None:
     image("echo_env")
-    provider = DockerProvider(limits=ContainerLimits(memory_bytes=12 << 20))
+    provider = DockerProvider(resources=Resources(memory_bytes=12 << 20))
     with pytest.raises(errors.ServerOutOfMemoryError, match="memory_bytes"):
         gymnasium.make("openenv/Echo-v0", provider=provider)
 
@@ -241,11 +236,16 @@ def test_public_names() -> None:
     from openenv_gym import providers
 
     assert providers.__all__ == [
-        "ContainerLimits",
+        "PROVIDERS",
         "DockerProvider",
+        "Mount",
+        "Network",
         "ProcessProvider",
         "Provider",
+        "Resources",
         "RunningServer",
+        "Sandbox",
         "ServerTarget",
+        "UvProvider",
         "get_provider",
     ]

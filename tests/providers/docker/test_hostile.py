@@ -11,7 +11,7 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
-from openenv_gym.providers.docker import ContainerLimits
+from openenv_gym.providers import Resources
 from tests.providers.docker.conftest import Attack, MakeServer
 
 
@@ -132,7 +132,7 @@ def test_programs_of_the_same_user_read_nothing_of_the_server(attack: Attack) ->
 
 
 def test_a_flooded_log_stays_small(docker: Any, attacker: MakeServer) -> None:
-    server = attacker(limits=ContainerLimits(log_bytes=1 << 20))
+    server = attacker(resources=Resources(log_bytes=1 << 20))
     session = Attack(server)
     session.run("import os\nfor _ in range(1024):\n    os.write(1, b'x' * 32767 + b'\\n')")
     assert len(docker.api.logs(server.container_id)) < 2 << 20
@@ -140,7 +140,7 @@ def test_a_flooded_log_stays_small(docker: Any, attacker: MakeServer) -> None:
 
 
 def test_filling_what_can_be_written_ends_at_the_limit(attacker: MakeServer) -> None:
-    server = attacker(limits=ContainerLimits(tmp_bytes=8 << 20))
+    server = attacker(resources=Resources(tmp_bytes=8 << 20))
     session = Attack(server)
     code = """
         import errno, os
@@ -174,7 +174,7 @@ def test_filling_what_can_be_written_ends_at_the_limit(attacker: MakeServer) -> 
 
 
 def test_a_fork_bomb_ends_at_the_limit_and_the_server_answers(attacker: MakeServer) -> None:
-    server = attacker(limits=ContainerLimits(pids=64))
+    server = attacker(resources=Resources(pids=64))
     session = Attack(server)
     code = """
         import errno, os, signal, time

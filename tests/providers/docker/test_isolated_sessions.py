@@ -12,8 +12,8 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
-from openenv_gym.providers import DockerProvider, ServerTarget
-from openenv_gym.providers.docker import ContainerLimits, DockerServer
+from openenv_gym.providers import DockerProvider, Resources, ServerTarget
+from openenv_gym.providers.docker import DockerServer
 from openenv_gym.registration import lookup
 from openenv_gym.registration.make_vector import make_vector_env
 from tests.providers.docker.conftest import Attack
@@ -175,10 +175,8 @@ def test_a_fork_bomb_does_not_keep_others_from_working(house: DockerServer) -> N
 
 
 def test_what_one_fills_is_its_own(attacker_image: str) -> None:
-    limits = dataclasses.replace(
-        ContainerLimits.default(num_envs=2, isolate_sessions=True), tmp_bytes=4 << 20
-    )
-    provider = DockerProvider(image=attacker_image, build="never", limits=limits)
+    resources = Resources(tmp_bytes=4 << 20)
+    provider = DockerProvider(image=attacker_image, build="never", resources=resources)
     server = provider.start(_target(2))
     victim, attacker = Attack(server), Attack(server)
     code = """
@@ -296,8 +294,8 @@ def test_a_container_that_may_not_change_users_serves_nothing(
 
 
 def test_too_few_processes_for_the_sessions(attacker_image: str) -> None:
-    limits = ContainerLimits(pids=100)
-    provider = DockerProvider(image=attacker_image, build="never", limits=limits)
+    resources = Resources(pids=100)
+    provider = DockerProvider(image=attacker_image, build="never", resources=resources)
     with pytest.raises(errors.InvalidOptionError, match="pids is 100, expected at least") as caught:
         provider.start(_target(4))
     assert caught.value.field == "pids"
