@@ -148,20 +148,18 @@ class DaytonaProvider:
             ServerStartError: The service refuses, or the server does not start.
         """
         refuse_isolation(target, self.name)
-        params = None
-        if self._snapshot or self._image or target.image:
-            client = self._connect()
-            params = self._params(target)
-        if params is None:
+        image = self._image or target.image
+        if image is None and self._snapshot is None:
             raise errors.InvalidOptionError(
                 f"Nothing says which image of {target.package} Daytona is to take.",
                 field="image",
                 hint="Push an image to a registry that it can reach: DaytonaProvider(image=...).",
             )
+        client = self._connect()
         return DaytonaServer(
             client,
             target,
-            params,
+            self._params(image),
             keep_alive_s=self._auto_stop_minutes * 60 / _REFRESHES,
             workers=self._workers,
         )
@@ -170,7 +168,7 @@ class DaytonaProvider:
         account = self._account
         return connect(account["api_key"], account["api_url"], account["region"])
 
-    def _params(self, target: ServerTarget) -> Any:
+    def _params(self, image: str | None) -> Any:
         """Return what a sandbox is created with, but for what tells it from others."""
         import daytona
 
@@ -183,7 +181,7 @@ class DaytonaProvider:
             "ephemeral": True,  # stopped is deleted
             "network_block_all": None if network is None else network.mode == "none",
         }
-        if self._snapshot is not None:
+        if image is None or self._snapshot is not None:
             return daytona.CreateSandboxFromSnapshotParams(snapshot=self._snapshot, **options)
         resources = self._sandbox.resources
         bounds = daytona.Resources(
@@ -191,9 +189,7 @@ class DaytonaProvider:
             memory=None if resources.memory_bytes is None else resources.memory_bytes // _GIB,
             gpu=None if resources.gpus is None else int(resources.gpus),
         )
-        return daytona.CreateSandboxFromImageParams(
-            image=self._image or target.image, resources=bounds, **options
-        )
+        return daytona.CreateSandboxFromImageParams(image=image, resources=bounds, **options)
 
     # -- what is left of them -----------------------------------------------------------------
 
