@@ -35,7 +35,9 @@ from openenv_gym.providers.docker.hardening import (
     container_options,
 )
 from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress, close_stream
+from openenv_gym.providers.egress import EgressProxy
 from openenv_gym.providers.guardian import (
+    PROXY_NAME,
     SOCKET_NAME,
     guardian,
     make_mount,
@@ -120,6 +122,7 @@ class DockerServer:
         self._state = ServerState.STARTING
         self._lifeline: Any = None
         self._inbound: InboundAddress | None = None
+        self._egress: EgressProxy | None = None
         # What is to be removed has its name before it is made, and is watched from then on.
         self._name = f"openenv-{uuid.uuid4().hex}"
         self._directory = mount_path()
@@ -164,6 +167,10 @@ class DockerServer:
                 os.path.join(mount, SOCKET_NAME), f"docker:{self._image}"
             )
             command += ["--dial", f"{MOUNT_POINT}/{SOCKET_NAME}"]
+            network = self._sandbox.network
+            if network is not None and network.mode == "egress":
+                self._egress = EgressProxy(network, os.path.join(mount, PROXY_NAME))
+                command += ["--egress", f"{MOUNT_POINT}/{PROXY_NAME}"]
         else:
             self.token = secrets.token_urlsafe(32)
             if sessions is not None:
@@ -318,6 +325,8 @@ class DockerServer:
         """Close what tells the server that its owner is there."""
         if self._inbound is not None:
             self._inbound.close()
+        if self._egress is not None:
+            self._egress.close()
         if self._lifeline is not None:
             with contextlib.suppress(OSError):
                 self._lifeline_socket.shutdown(socket.SHUT_RDWR)
@@ -327,6 +336,8 @@ class DockerServer:
         """In a forked child: do not keep the parent's server alive."""
         if self._inbound is not None:
             self._inbound.after_fork()
+        if self._egress is not None:
+            self._egress.after_fork()
         if self._lifeline is not None:
             close_stream(self._lifeline)  # no shutdown, which would reach the parent's, too
 

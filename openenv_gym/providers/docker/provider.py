@@ -112,6 +112,9 @@ class DockerProvider:
             machine_bytes=facts.get("MemTotal"),
         )
         reach = self._reach or (Reach.SOCKET if _shares_files(client, facts) else Reach.EXEC)
+        network = self._sandbox.network
+        if reach is not Reach.SOCKET and network is not None and network.mode == "egress":
+            raise _no_egress("this Docker daemon, which cannot mount a directory of this machine,")
         start = functools.partial(
             DockerServer,
             client,
@@ -124,7 +127,7 @@ class DockerProvider:
         try:
             return start(reach=reach)
         except MountError:
-            if self._reach is not None:
+            if self._reach is not None or (network is not None and network.mode == "egress"):
                 raise
             _log.info("The Docker daemon does not see this machine's files; using docker exec.")
             return start(reach=Reach.EXEC)
@@ -170,6 +173,8 @@ class DockerProvider:
                 field="network",
                 hint="Leave reach= away: a server is reached without a network as well.",
             )
+        if network is not None and network.mode == "egress" and self._reach is Reach.EXEC:
+            raise _no_egress("reach='exec'")
         for mount in self._sandbox.mounts:
             if any(mount.target == own or mount.target.startswith(f"{own}/") for own in OCCUPIED):
                 raise errors.InvalidOptionError(
@@ -177,6 +182,15 @@ class DockerProvider:
                     field="target",
                     hint=f"Take a place that is not below {', '.join(OCCUPIED)}.",
                 )
+
+
+def _no_egress(what: str) -> errors.InvalidOptionError:
+    return errors.InvalidOptionError(
+        f"{what} cannot honour an egress list: the way out is a socket in a directory of this "
+        "machine.",
+        field="network",
+        hint='Take network="none" or "open", or a daemon on this machine.',
+    )
 
 
 def _shares_files(client: Any, facts: Mapping[str, Any]) -> bool:
