@@ -19,6 +19,7 @@ from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client import Address, InboundAddress, TcpAddress
 from openenv_gym.providers.base import GRACE_S, NEW_ONE, ServerTarget, tail_of
+from openenv_gym.providers.docker.admission import DEFAULT_AT_ONCE, creating, removing
 from openenv_gym.providers.docker.daemon import (
     MOUNT_POINT,
     OWNER_LABEL,
@@ -89,6 +90,8 @@ class DockerServer:
         reach: How it is to be reached.
         workers: Its worker processes; without effect where each session has one.
         sandbox: What else was asked for.
+        max_creates: How many containers may be created at once.
+        max_destroys: How many may be removed at once.
 
     Attributes:
         address: Where it is.
@@ -109,9 +112,13 @@ class DockerServer:
         *,
         workers: int = 1,
         sandbox: Sandbox | None = None,
+        max_creates: int = DEFAULT_AT_ONCE,
+        max_destroys: int = DEFAULT_AT_ONCE,
     ) -> None:
         self._workers = workers
         self._sandbox = sandbox or Sandbox()
+        self._max_destroys = max_destroys
+        self._daemon = daemon_address()
         self._socket_path = SOCKET_PATH
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
@@ -126,11 +133,11 @@ class DockerServer:
         # What is to be removed has its name before it is made, and is watched from then on.
         self._name = f"openenv-{uuid.uuid4().hex}"
         self._directory = mount_path()
-        self._watched = [f"mount:{self._directory}", f"container:{self._name}@{daemon_address()}"]
+        self._watched = [f"mount:{self._directory}", f"container:{self._name}@{self._daemon}"]
         self.token: str | None = None
         _alive.add(self)
         try:
-            with self._explained(reach):
+            with creating(self._daemon, max_creates), self._explained(reach):
                 for thing in self._watched[reach is not Reach.SOCKET :]:
                     guardian.watch(thing)
                 self._create(target, limits, reach)
@@ -297,7 +304,8 @@ class DockerServer:
                 return
             self._let_go()
             remove_mount(self._directory)
-            removed = self._remove()
+            with removing(self._daemon, self._max_destroys):
+                removed = self._remove()
             if removed:
                 self._state = ServerState.STOPPED
         # Without our lock: whoever holds the guardian's may be collecting garbage, and want ours.

@@ -27,6 +27,8 @@ class Attacker(gymnasium.Env):
         try:
             exec(action, self.globals)
         except Exception as error:
+            if self.globals.get("loud"):
+                raise
             self.globals["result"] = f"{type(error).__name__}: {error}"
         return 0, 0.0, False, False, {"result": self.globals["result"]}
 
