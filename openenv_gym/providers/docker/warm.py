@@ -128,7 +128,8 @@ class WarmPool:
             return False
         with self._lock:
             idle = self._idle.setdefault(target, [])
-            kept = not self._closed and len(idle) < self._size
+            # Twice as many, or each use would throw away what was made ready in its place.
+            kept = not self._closed and len(idle) < 2 * self._size
             if kept:
                 idle.append(server)
         return kept

@@ -131,8 +131,8 @@ def test_directories_volumes_and_variables(
         Mount(str(out), "/out", read_only=False),
         Mount(volume, "/cache"),
     ]
+    server = attacker(mounts=mounts, environment={"GREETING": "good day"})
     try:
-        server = attacker(mounts=mounts, environment={"GREETING": "good day"})
         code = """
             import os
             def attempt(path):
@@ -144,7 +144,7 @@ def test_directories_volumes_and_variables(
             result = (open("/data/a").read(), attempt("/data/a"), attempt("/out/b"),
                 attempt("/cache/c"), os.environ["GREETING"])
         """
-        assert Attack(server).run(code) == (
+        assert Attack(server).run(textwrap.dedent(code)) == (
             *("from the host", "Read-only file system", "written"),
             *("Read-only file system", "good day"),
         )
@@ -152,6 +152,7 @@ def test_directories_volumes_and_variables(
         server.stop()
         docker.volumes.get(volume)  # it is its owner's, and stays
     finally:
+        server.stop()
         docker.volumes.get(volume).remove(force=True)
 
 

@@ -90,14 +90,19 @@ def test_one_that_is_ready_is_taken_and_replaced(pool: WarmPool, make: _Maker) -
 
 
 def test_one_that_resets_fully_is_used_again(pool: WarmPool, make: _Maker) -> None:
-    server = pool.take(AGAIN)
-    _wait(pool, 2)
-    others = [pool.take(AGAIN) for _ in range(2)]
-    for each in (server, *others):
-        each.stop()
-    _wait(pool, 2)
-    kept = [each for each in make.made if not each.stopped]
-    assert len(kept) == 2  # no more than asked for
+    pool.take(AGAIN).stop()
+    _wait(pool, 3)
+    for _ in range(5):
+        pool.take(AGAIN).stop()
+    assert len(make.made) == 3 and pool.ready() == 3
+    crowd = []
+    for _ in range(6):
+        crowd.append(pool.take(AGAIN))
+        assert eventually(lambda: pool.ready() >= 2)
+    for server in crowd:
+        server.stop()
+    assert pool.ready() == 4  # no more than twice as many as asked for
+    assert sum(not each.stopped for each in make.made) == 4
 
 
 def test_one_that_is_gone_is_not_taken(pool: WarmPool, make: _Maker) -> None:
@@ -115,6 +120,7 @@ def test_one_that_cannot_be_made_ready(pool: WarmPool, make: _Maker) -> None:
     pool.fill(ONCE)
     with pytest.raises(ServerStartError):
         pool.take(ONCE)
+    assert eventually(lambda: not any(pool._coming.values()))
     make.fails = False
     pool.take(ONCE).stop()
     _wait(pool, 2)
@@ -181,14 +187,15 @@ def test_real_containers(docker: Any) -> None:
         )
         connection.call("reset", [3, None])
         connection.close()
-        assert provider._pool is not None
-        _wait(provider._pool, 1)
         server.stop()
+    assert len(set(ids)) == 1
 
     def there() -> set[str]:
         return {each.name for each in docker.containers.list(all=True)}
 
     assert there() & set(ids)
+    assert provider._pool is not None
+    _wait(provider._pool, 2)
     made = {server.container_id for server in provider._pool._idle[AGAIN]}
     del provider
     gc.collect()
