@@ -13,6 +13,10 @@
     ├── InvalidActionError (ValueError)         an action that the environment does not take
     ├── ResetNeededError (gymnasium.error.ResetNeeded)
     ├── EnvironmentFailedError                  the environment's own exception, from afar
+    │   └── LimitReachedError                   its server may have no more of something
+    │       ├── OutOfSpaceError (OSError)
+    │       ├── OutOfFilesError (OSError)
+    │       └── OutOfPidsError (OSError, RuntimeError)
     ├── ProtocolError                           the peer broke the protocol
     │   ├── DecodeError
     │   ├── FrameTooLargeError
@@ -78,12 +82,16 @@ __all__ = [
     "InvalidActionError",
     "InvalidOptionError",
     "IsolationError",
+    "LimitReachedError",
     "ManifestError",
     "NotAnOpenEnvServerError",
     "NotAwaitedError",
     "OpenEnvGymError",
     "OtherProtocolError",
     "OutOfDiskError",
+    "OutOfFilesError",
+    "OutOfPidsError",
+    "OutOfSpaceError",
     "ProtocolError",
     "ProviderError",
     "ProviderPermissionError",
@@ -219,6 +227,42 @@ class EnvironmentFailedError(OpenEnvGymError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class LimitReachedError(EnvironmentFailedError):
+    """The environment ran into a limit of its server; the server goes on.
+
+    Where a provider watches the server, ``log`` holds its last lines. Memory is not among these:
+    without it the server itself ends, see `ServerOutOfMemoryError`.
+    """
+
+    code = "limit_reached"
+
+    @property
+    def log(self) -> str:
+        """Last lines that the server wrote."""
+        return str(self.data.get("log", ""))
+
+    def __str__(self) -> str:
+        return _with_log(OpenEnvGymError.__str__(self), self.log)
+
+
+class OutOfSpaceError(LimitReachedError, OSError):
+    """There is no space left where the environment may write."""
+
+    code = "out_of_space"
+
+
+class OutOfFilesError(LimitReachedError, OSError):
+    """The environment has as many files open as it may."""
+
+    code = "out_of_files"
+
+
+class OutOfPidsError(LimitReachedError, OSError, RuntimeError):
+    """The environment has as many processes and threads as it may."""
+
+    code = "out_of_pids"
 
 
 class ProtocolError(OpenEnvGymError):

@@ -27,6 +27,7 @@ __all__ = [
     "Loss",
     "TcpAddress",
     "UnixAddress",
+    "no_log",
     "not_lost",
     "parse_base_url",
 ]
@@ -41,6 +42,11 @@ _ASK_S = 0.25  # so often it is asked whether a server that is awaited still run
 
 def not_lost() -> None:
     """Know nothing of a loss: the `Loss` of a server that nobody watches."""
+
+
+def no_log() -> str:
+    """Know no log: that of a server that nobody watches."""
+    return ""
 
 
 class Address(Protocol):

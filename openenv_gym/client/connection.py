@@ -16,7 +16,6 @@ from openenv_gym.protocol.messages import (
     Failure,
     Request,
     Result,
-    error_from_wire,
     error_to_wire,
 )
 
@@ -41,6 +40,7 @@ class Connection(Pipeline):
             less.
         why_lost: Asked once a second while nothing comes, and when the server cannot be reached
             any more; what it says ends the session and becomes part of the error.
+        log_tail: Returns the last lines that the server wrote, for errors about its limits.
 
     Attributes:
         on_extras: Called with the extras of every reply, in order, also of replies that are errors
@@ -96,7 +96,7 @@ class Connection(Pipeline):
             finally:
                 self._busy = False
         if isinstance(reply, Failure):
-            raise error_from_wire(reply.error)
+            raise self._error_of(reply)
         queue_ns, environment_ns = reply.timing[0], reply.timing[1]
         self.last_timing = Timing(
             encoded_ns - begin_ns,

@@ -15,13 +15,13 @@ import gymnasium
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
-from openenv_gym.client.address import Address, Loss, not_lost
+from openenv_gym.client.address import Address, Loss, no_log, not_lost
 from openenv_gym.client.pending import Pending
 from openenv_gym.client.shared_memory import FEATURES, share_memory
 from openenv_gym.client.transport import Transport, encode_message
 from openenv_gym.protocol.client_session import ClientSession, ClientState
 from openenv_gym.protocol.limits import SHARED_MEMORY, Limits
-from openenv_gym.protocol.messages import Share
+from openenv_gym.protocol.messages import Failure, Share, error_from_wire
 from openenv_gym.spaces import space_from_data
 
 
@@ -53,6 +53,7 @@ class Link:
         connect_timeout_s: float | None = None,
         max_frame_bytes: int = Limits.max_frame_bytes,
         why_lost: Loss = not_lost,
+        log_tail: Callable[[], str] = no_log,
     ) -> None:
         self._timeout_s = seconds("timeout_s", timeout_s)
         wait_s = seconds("wait_s", wait_s, zero=True)
@@ -66,6 +67,7 @@ class Link:
         self._address = address
         self._headers: Mapping[str, str] = {"Authorization": f"Bearer {token}"} if token else {}
         self._why_lost = why_lost
+        self._log_tail = log_tail
         # A signal handler may come back here in the thread that is in a request: `_busy` tells.
         self._lock = threading.RLock()
         self._busy = False
@@ -207,6 +209,13 @@ class Link:
                 if session.going_away is not None:
                     lost.message += f" Before, the server said that it stops: {session.going_away}."
                 raise lost from error
+
+    def _error_of(self, reply: Failure) -> errors.OpenEnvGymError:
+        """Return what the server answered, with its last lines where it ran into a limit."""
+        error = error_from_wire(reply.error)
+        if isinstance(error, errors.LimitReachedError) and (log := self._log_tail()):
+            error.data["log"] = log
+        return error
 
     def _drop(self) -> None:
         transport, self._transport = self._transport, None

@@ -14,7 +14,6 @@ from openenv_gym.protocol.messages import (
     Failure,
     Request,
     Result,
-    error_from_wire,
     error_to_wire,
 )
 
@@ -172,7 +171,7 @@ class Pipeline(Link):
             return reply
         if reply is None:
             return None
-        raise error_from_wire(reply.error)
+        raise self._error_of(reply)
 
     def _receive_until(self, pending: Pending, end_s: float, wait: bool) -> None:
         """Take messages until the reply is here, nothing more is, or the time is over."""

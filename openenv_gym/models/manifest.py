@@ -37,6 +37,7 @@ _OWN_FIELDS = (
     "ids",
     "image",
     "license",
+    "resets_fully",
     "step_us",
     "thread_affinity",
     "untrusted",
@@ -101,6 +102,8 @@ class Manifest(BaseModel):
         untrusted: The environment runs code that nobody has reviewed (an agent's, say); it is
             never started without isolation unless the caller insists.
         thread_affinity: Every call of a session must come from one thread.
+        resets_fully: After a session nothing of it is left, in no file and no process, so that a
+            container that was kept ready may serve another one; otherwise it serves once.
         step_us: Microseconds that a step takes, roughly, where that is less than what a message to
             another server costs; then a second one is started for many sub-environments only.
         vectorized: Options with which one server steps many sub-environments at once, in threads of
@@ -147,6 +150,7 @@ class Manifest(BaseModel):
     )
     untrusted: bool = Field(default=False, description="true or false")
     thread_affinity: bool = Field(default=False, description="true or false")
+    resets_fully: bool = Field(default=False, description="true or false")
     step_us: float | None = Field(default=None, gt=0, description="a number greater than 0")
     vectorized: dict[str, Any] | None = Field(
         default=None, description="a mapping of options, such as `{preprocess: true}`"

@@ -60,6 +60,7 @@ class ServerTarget:
         num_servers: Servers that share the machine with this one, itself included.
         num_envs: Sub-environments that it will hold.
         isolate_sessions: Each of them is a session, in a process and as a user of its own.
+        resets_fully: After a session nothing of it is left, so that its server may serve another.
     """
 
     package: str
@@ -69,6 +70,7 @@ class ServerTarget:
     num_servers: int = 1
     num_envs: int = 1
     isolate_sessions: bool = False
+    resets_fully: bool = False
 
 
 def check_workers(workers: object) -> int:

@@ -52,6 +52,7 @@ class CatalogueEntry:
         kwargs: Keyword arguments of the original spec, as plain JSON data (a tuple is a list).
         untrusted: Runs code that nobody has reviewed, hence never without isolation.
         thread_affinity: Every call of a session must come from one thread.
+        resets_fully: After a session nothing of it is left in its server.
         vectorized: Options with which one server steps many sub-environments at once, in threads of
             its own; None: it never does.
         step_us: Microseconds that a step takes, roughly, where that is so little that a second
@@ -73,6 +74,7 @@ class CatalogueEntry:
     kwargs: dict[str, Any] = field(default_factory=dict, hash=False)
     untrusted: bool = False
     thread_affinity: bool = False
+    resets_fully: bool = False
     vectorized: dict[str, Any] | None = field(default=None, hash=False)
     step_us: float | None = None
 

@@ -87,6 +87,7 @@ def manifest_entries(
             kwargs=dict(entry.kwargs),
             untrusted=manifest.untrusted,
             thread_affinity=manifest.thread_affinity,
+            resets_fully=manifest.resets_fully,
             vectorized=manifest.vectorized,
             step_us=manifest.step_us,
         )

@@ -239,6 +239,7 @@ def start(
             num_servers=num_servers,
             num_envs=num_envs,
             isolate_sessions=isolate_sessions,
+            resets_fully=entry.resets_fully,
         )
     )
 
@@ -271,6 +272,7 @@ def open_session(
             wait_s=wait_s,
             connect_timeout_s=START_S,
             why_lost=running.why_lost,
+            log_tail=running.log_tail,
         )
     except (errors.ServerUnreachableError, errors.ConnectionLostError) as error:
         lost = error if isinstance(error, errors.ConnectionLostError) else running.why_lost()

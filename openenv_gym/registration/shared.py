@@ -94,6 +94,7 @@ class SharedServer:
             wait_s=wait_s,
             connect_timeout_s=START_S,
             why_lost=self.running.why_lost,
+            log_tail=self.running.log_tail,
         )
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import load_app
 from openenv_gym.server.confinement import close_system_calls
+from openenv_gym.server.egress import start_relay
 from openenv_gym.server.memory import give_back_memory
 from openenv_gym.server.mode import MODE_VARIABLE, Mode
 from openenv_gym.server.process import close_to_others, log_to_stderr, raise_descriptor_limit
@@ -58,6 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--channel-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--owner-stdin", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--egress", type=_socket_path, help=argparse.SUPPRESS)
     parser.add_argument("--trim-log", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--confine",
@@ -142,6 +144,8 @@ def _serve(options: argparse.Namespace) -> int:
     if options.owner_stdin:
         # The token is its first line; its end, later on, that the owner is gone.
         token = _read_line(0)
+    if options.egress is not None:
+        start_relay(options.egress)
     raise_descriptor_limit(options.capacity)
     limits = Limits(
         max_frame_bytes=options.max_frame_bytes,

@@ -15,6 +15,7 @@ from openenv_gym.protocol.codec import encode_packet, move_buffers, packet_size
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
 from openenv_gym.protocol.server_session import ServerSession, lost_session
+from openenv_gym.server.exhaustion import limit_reached
 from openenv_gym.server.host import Host
 from openenv_gym.server.mode import Mode
 from openenv_gym.server.pinned import PinnedThread
@@ -300,8 +301,8 @@ class Session:
             return self._encode(Result(request.id, value, timing, extras), request.op)
         except BaseException as error:  # an environment may well call sys.exit()
             trace = traceback.format_exc() if self._debug else None
-            wire = error_to_wire(error, traceback=trace)
-            if trace is not None and wire["code"] == "environment_failed":
+            wire = error_to_wire(limit_reached(error) or error, traceback=trace)
+            if trace is not None and "type" in wire.get("data", ()):
                 wire["data"]["traceback"] = trace
             try:
                 return self._encode(Failure(request.id, wire, extras), request.op)

@@ -22,7 +22,8 @@ ROOM = "openenv_gym.doctor.attack.room:app"
 class Room(gymnasium.Env[Any, str]):
     """Each action is Python code; what it leaves in ``result`` comes back in the info.
 
-    An exception comes back as text. What is defined stays until the session ends.
+    An exception comes back as text, or is raised where ``loud`` is set. What is defined stays
+    until the session ends.
     """
 
     action_space = gymnasium.spaces.Text(1 << 20, min_length=0, charset=string.printable)
@@ -44,6 +45,8 @@ class Room(gymnasium.Env[Any, str]):
         try:
             exec(action, self._globals)
         except Exception as error:
+            if self._globals.get("loud"):
+                raise
             self._globals["result"] = f"{type(error).__name__}: {error}"
         return 0, 0.0, False, False, {"result": self._globals["result"]}
 

@@ -19,6 +19,7 @@ from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client import Address, InboundAddress, TcpAddress
 from openenv_gym.providers.base import GRACE_S, NEW_ONE, ServerTarget, tail_of
+from openenv_gym.providers.docker.admission import DEFAULT_AT_ONCE, creating, removing
 from openenv_gym.providers.docker.daemon import (
     MOUNT_POINT,
     OWNER_LABEL,
@@ -35,7 +36,9 @@ from openenv_gym.providers.docker.hardening import (
     container_options,
 )
 from openenv_gym.providers.docker.relay import SOCKET_PATH, ExecAddress, close_stream
+from openenv_gym.providers.egress import EgressProxy
 from openenv_gym.providers.guardian import (
+    PROXY_NAME,
     SOCKET_NAME,
     guardian,
     make_mount,
@@ -87,6 +90,8 @@ class DockerServer:
         reach: How it is to be reached.
         workers: Its worker processes; without effect where each session has one.
         sandbox: What else was asked for.
+        max_creates: How many containers may be created at once.
+        max_destroys: How many may be removed at once.
 
     Attributes:
         address: Where it is.
@@ -107,9 +112,13 @@ class DockerServer:
         *,
         workers: int = 1,
         sandbox: Sandbox | None = None,
+        max_creates: int = DEFAULT_AT_ONCE,
+        max_destroys: int = DEFAULT_AT_ONCE,
     ) -> None:
         self._workers = workers
         self._sandbox = sandbox or Sandbox()
+        self._max_destroys = max_destroys
+        self._daemon = daemon_address()
         self._socket_path = SOCKET_PATH
         self._owner_pid = os.getpid()
         # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
@@ -120,14 +129,15 @@ class DockerServer:
         self._state = ServerState.STARTING
         self._lifeline: Any = None
         self._inbound: InboundAddress | None = None
+        self._egress: EgressProxy | None = None
         # What is to be removed has its name before it is made, and is watched from then on.
         self._name = f"openenv-{uuid.uuid4().hex}"
         self._directory = mount_path()
-        self._watched = [f"mount:{self._directory}", f"container:{self._name}@{daemon_address()}"]
+        self._watched = [f"mount:{self._directory}", f"container:{self._name}@{self._daemon}"]
         self.token: str | None = None
         _alive.add(self)
         try:
-            with self._explained(reach):
+            with creating(self._daemon, max_creates), self._explained(reach):
                 for thing in self._watched[reach is not Reach.SOCKET :]:
                     guardian.watch(thing)
                 self._create(target, limits, reach)
@@ -164,6 +174,10 @@ class DockerServer:
                 os.path.join(mount, SOCKET_NAME), f"docker:{self._image}"
             )
             command += ["--dial", f"{MOUNT_POINT}/{SOCKET_NAME}"]
+            network = self._sandbox.network
+            if network is not None and network.mode == "egress":
+                self._egress = EgressProxy(network, os.path.join(mount, PROXY_NAME))
+                command += ["--egress", f"{MOUNT_POINT}/{PROXY_NAME}"]
         else:
             self.token = secrets.token_urlsafe(32)
             if sessions is not None:
@@ -290,7 +304,8 @@ class DockerServer:
                 return
             self._let_go()
             remove_mount(self._directory)
-            removed = self._remove()
+            with removing(self._daemon, self._max_destroys):
+                removed = self._remove()
             if removed:
                 self._state = ServerState.STOPPED
         # Without our lock: whoever holds the guardian's may be collecting garbage, and want ours.
@@ -318,6 +333,8 @@ class DockerServer:
         """Close what tells the server that its owner is there."""
         if self._inbound is not None:
             self._inbound.close()
+        if self._egress is not None:
+            self._egress.close()
         if self._lifeline is not None:
             with contextlib.suppress(OSError):
                 self._lifeline_socket.shutdown(socket.SHUT_RDWR)
@@ -327,6 +344,8 @@ class DockerServer:
         """In a forked child: do not keep the parent's server alive."""
         if self._inbound is not None:
             self._inbound.after_fork()
+        if self._egress is not None:
+            self._egress.after_fork()
         if self._lifeline is not None:
             close_stream(self._lifeline)  # no shutdown, which would reach the parent's, too
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from openenv_gym import errors
 from openenv_gym.protocol.messages import error_to_wire
+from openenv_gym.server.exhaustion import limit_reached
 
 
 __all__ = ["raise_failures", "reset_needed"]
@@ -25,7 +26,7 @@ def raise_failures(failures: Iterable[tuple[int, BaseException]], first: int) ->
     if not found:
         return
     indices = sorted(found)
-    last = found[indices[-1]]
+    last = limit_reached(found[indices[-1]]) or found[indices[-1]]
     data = {"index": indices[-1] + first, "indices": [index + first for index in indices]}
     if isinstance(last, errors.OpenEnvGymError):
         last.data.update(data)

@@ -1,0 +1,202 @@
+"""Containers that are kept ready, and how many are created at once."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from openenv_gym.client import Connection
+from openenv_gym.errors import ServerStartError
+from openenv_gym.providers import DockerProvider, ServerTarget
+from openenv_gym.providers.docker import admission
+from openenv_gym.providers.docker.admission import creating, removing
+from openenv_gym.providers.docker.warm import WarmPool
+from tests.support.images import image
+from tests.support.waiting import eventually
+
+
+ONCE = ServerTarget("echo_env")
+AGAIN = dataclasses.replace(ONCE, resets_fully=True)
+
+
+class _Fake:
+    """Stands for a container where what counts is who gets it."""
+
+    token = None
+    address: Any = None
+
+    def __init__(self, number: int) -> None:
+        self.container_id = str(number)
+        self.stopped = False
+        self.lost: Any = None
+
+    def why_lost(self) -> Any:
+        return self.lost
+
+    def log_tail(self) -> str:
+        return "a log"
+
+    def stop(self, grace_s: float = 0.0) -> None:
+        self.stopped = True
+
+
+class _Maker:
+    def __init__(self) -> None:
+        self.made: list[_Fake] = []
+        self.fails = False
+
+    def __call__(self, target: ServerTarget) -> Any:
+        if self.fails:
+            raise ServerStartError("no more")
+        self.made.append(_Fake(len(self.made)))
+        return self.made[-1]
+
+
+@pytest.fixture
+def make() -> _Maker:
+    return _Maker()
+
+
+@pytest.fixture
+def pool(make: _Maker) -> Iterator[WarmPool]:
+    pool = WarmPool(2, make)
+    yield pool
+    pool.close()
+
+
+def _wait(pool: WarmPool, count: int) -> None:
+    assert eventually(lambda: pool.ready() == count)
+
+
+def test_one_that_is_ready_is_taken_and_replaced(pool: WarmPool, make: _Maker) -> None:
+    pool.fill(ONCE)
+    _wait(pool, 2)
+    server = pool.take(ONCE)
+    assert server.container_id in ("0", "1")
+    _wait(pool, 2)
+    server.stop()
+    assert make.made[int(server.container_id)].stopped  # it is used once
+    assert pool.ready() == 2
+    server.stop()
+    assert "stopped" in str(server.why_lost()) and server.log_tail() == ""
+
+
+def test_one_that_resets_fully_is_used_again(pool: WarmPool, make: _Maker) -> None:
+    pool.take(AGAIN).stop()
+    _wait(pool, 3)
+    for _ in range(5):
+        pool.take(AGAIN).stop()
+    assert len(make.made) == 3 and pool.ready() == 3
+    crowd = []
+    for _ in range(6):
+        crowd.append(pool.take(AGAIN))
+        assert eventually(lambda: pool.ready() >= 2)
+    for server in crowd:
+        server.stop()
+    assert pool.ready() == 4  # no more than twice as many as asked for
+    assert sum(not each.stopped for each in make.made) == 4
+
+
+def test_one_that_is_gone_is_not_taken(pool: WarmPool, make: _Maker) -> None:
+    pool.fill(ONCE)
+    _wait(pool, 2)
+    for each in make.made:
+        each.lost = RuntimeError("gone")
+    server = pool.take(ONCE)
+    assert server.container_id not in ("0", "1")
+    assert all(each.stopped for each in make.made[:2])
+
+
+def test_one_that_cannot_be_made_ready(pool: WarmPool, make: _Maker) -> None:
+    make.fails = True
+    pool.fill(ONCE)
+    with pytest.raises(ServerStartError):
+        pool.take(ONCE)
+    assert eventually(lambda: not any(pool._coming.values()))
+    make.fails = False
+    pool.take(ONCE).stop()
+    _wait(pool, 2)
+
+
+def test_after_close_nothing_is_kept(pool: WarmPool, make: _Maker) -> None:
+    server = pool.take(AGAIN)
+    _wait(pool, 2)
+    pool.close()
+    assert pool.ready() == 0
+    server.stop()
+    assert all(each.stopped for each in make.made)
+
+
+def test_a_provider_is_copied_without_its_containers() -> None:
+    provider = DockerProvider(warm=1)
+    assert copy.deepcopy(provider) is provider
+    other = pickle.loads(pickle.dumps(provider))
+    assert other is not provider and repr(other) == repr(provider)
+
+
+def test_so_many_are_created_at_once() -> None:
+    inside, most = 0, 0
+    lock = threading.Lock()
+
+    def create() -> None:
+        nonlocal inside, most
+        with creating("a daemon", 2):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            time.sleep(0.02)
+            with removing("a daemon", 2), lock:  # which does not wait for creating
+                inside -= 1
+
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 2
+
+
+def test_waiting_for_a_place_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_CREATE_S", 0.05)
+    monkeypatch.setattr(admission, "_REMOVE_S", 0.05)
+    refused = pytest.raises(ServerStartError, match="max_creates")
+    with creating("another daemon", 1), refused, creating("another daemon", 1):
+        pass
+    with removing("another daemon", 1), removing("another daemon", 1):
+        pass  # what is to go goes
+
+
+@pytest.mark.container
+def test_real_containers(docker: Any) -> None:
+    image("echo_env")
+    provider = DockerProvider(build="never", warm=1)
+    ids = []
+    for _ in range(3):
+        server: Any = provider.start(AGAIN)
+        ids.append(server.container_id)
+        connection = Connection(
+            server.address, {}, token=server.token, why_lost=server.why_lost, connect_timeout_s=60
+        )
+        connection.call("reset", [3, None])
+        connection.close()
+        server.stop()
+    assert len(set(ids)) == 1
+
+    def there() -> set[str]:
+        return {each.name for each in docker.containers.list(all=True)}
+
+    assert there() & set(ids)
+    assert provider._pool is not None
+    _wait(provider._pool, 2)
+    made = {server.container_id for server in provider._pool._idle[AGAIN]}
+    del provider
+    gc.collect()
+    assert eventually(lambda: not there() & (set(ids) | made))
