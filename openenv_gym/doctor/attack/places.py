@@ -85,12 +85,7 @@ class Place(ABC):
 
     def exists(self) -> bool:
         """Tell whether the container runs."""
-        import docker.errors
-
-        try:
-            return bool(self.client.api.inspect_container(self.container)["State"]["Running"])
-        except docker.errors.NotFound:
-            return False
+        return bool(self.client.api.containers(filters={"name": f"^/?{self.container}$"}))
 
 
 class Hardened(Place):
