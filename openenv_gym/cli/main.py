@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from openenv_gym._version import __version__
+from openenv_gym.cli.doctor import doctor
 from openenv_gym.cli.leftovers import clean, ps
 from openenv_gym.errors import OpenEnvGymError
 
@@ -33,5 +34,6 @@ def main() -> None:
     """Gymnasium environments that run somewhere else."""
 
 
+main.add_command(doctor)
 main.add_command(ps)
 main.add_command(clean)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import logging
 import math
 import os
 import signal
@@ -18,6 +19,7 @@ from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import load_app
+from openenv_gym.server.confinement import close_system_calls
 from openenv_gym.server.egress import start_relay
 from openenv_gym.server.memory import give_back_memory
 from openenv_gym.server.mode import MODE_VARIABLE, Mode
@@ -26,6 +28,7 @@ from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
 
+_log = logging.getLogger("openenv_gym.server")
 _MAX_LOG_BYTES = 16 << 20
 _MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # of the address of a Unix socket
 _SESSION_PIDS = 256
@@ -58,6 +61,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--owner-stdin", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--egress", type=_socket_path, help=argparse.SUPPRESS)
     parser.add_argument("--trim-log", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--confine",
+        action="store_true",
+        help="close system calls that no environment needs, for the server and all that it starts "
+        "(docs/security.md); needs no-new-privileges",
+    )
     parser.add_argument(
         "--capacity", type=_integer(1), default=4096, help="sessions at once, in all"
     )
@@ -129,6 +138,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    if options.confine and not close_system_calls():
+        _log.warning("System calls are not closed on this kind of machine (--confine).")
     token = _read_token(options.token_file) if options.token_file else None
     if options.owner_stdin:
         # The token is its first line; its end, later on, that the owner is gone.

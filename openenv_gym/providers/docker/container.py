@@ -158,7 +158,7 @@ class DockerServer:
     # -- start --------------------------------------------------------------------------------
 
     def _create(self, target: ServerTarget, limits: ContainerLimits, reach: Reach) -> None:
-        command = ["python", "-m", "openenv_gym.server", target.package]
+        command = ["python", "-m", "openenv_gym.server", target.package, "--confine"]
         if target.thread_affinity:
             command.append("--thread-affinity")
         sessions = None

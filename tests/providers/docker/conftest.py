@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.client import Connection
+from openenv_gym.doctor.attack import room
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker import DockerServer
 from openenv_gym.providers.docker.images import BaseImages
@@ -22,7 +23,7 @@ from tests.support.images import image
 MakeServer = Callable[..., DockerServer]
 
 # What runs in the image of `attacker`: whatever the tests tell it to, with the server's rights.
-_ATTACKER = (Path(__file__).parent / "attacker.py").read_text()
+_ATTACKER = Path(room.__file__).read_text()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Code in a container that means harm to its owner's machine. (It runs inside the server.)"""
+"""Code in a container that means harm to its owner. (The battery of attacks: tests/doctor.)"""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
-from openenv_gym.providers import Resources
 from tests.providers.docker.conftest import Attack, MakeServer
 
 
@@ -75,20 +74,6 @@ def test_the_mount_is_the_same_on_the_host_before_and_after(attacker: MakeServer
     )
 
 
-def test_remounting_it_is_refused(attack: Attack) -> None:
-    code = """
-        import ctypes
-        libc = ctypes.CDLL(None, use_errno=True)
-        result = []
-        for flags in (32, 4096, 32 | 4096):  # MS_REMOUNT, MS_BIND, both
-            failed = libc.mount(b"/tmp", b"/run/openenv", None, flags, None)
-            result.append((failed, ctypes.get_errno()))
-        failed = libc.unshare(0x10000000)  # CLONE_NEWUSER
-        result.append((failed, ctypes.get_errno()))
-    """
-    assert attack.run(textwrap.dedent(code)) == [(-1, 1)] * 4  # EPERM
-
-
 def test_the_server_cannot_be_impersonated(attacker: MakeServer) -> None:
     server = attacker()
     session = Attack(server)
@@ -109,107 +94,13 @@ def test_the_server_cannot_be_impersonated(attacker: MakeServer) -> None:
     second.close()
 
 
-def test_programs_of_the_same_user_read_nothing_of_the_server(attack: Attack) -> None:
-    code = """
-        import subprocess, sys
-        program = '''
-        import os
-        parent = os.getppid()
-        for name in ("environ", "mem", "maps", "fd/0"):
-            try:
-                open(f"/proc/{parent}/{name}", "rb").read(1)
-                print(name, "read")
-            except OSError as error:
-                print(name, type(error).__name__)
-        '''
-        import textwrap
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True
-        )
-        result = done.stdout.split()[1::2] + [done.stderr]
-    """
-    assert attack.run(textwrap.dedent(code)) == ["PermissionError"] * 4 + [""]
-
-
-def test_a_flooded_log_stays_small(docker: Any, attacker: MakeServer) -> None:
-    server = attacker(resources=Resources(log_bytes=1 << 20))
-    session = Attack(server)
-    session.run("import os\nfor _ in range(1024):\n    os.write(1, b'x' * 32767 + b'\\n')")
-    assert len(docker.api.logs(server.container_id)) < 2 << 20
-    assert session.run("result = 'alive'") == "alive"
-
-
-def test_filling_what_can_be_written_ends_at_the_limit(attacker: MakeServer) -> None:
-    server = attacker(resources=Resources(tmp_bytes=8 << 20))
-    session = Attack(server)
-    code = """
-        import errno, os
-        written = files = 0
-        result = []
-        try:
-            with open("/tmp/big", "wb") as file:
-                while True:
-                    written += file.write(bytes(1 << 16))
-                    file.flush()
-        except OSError as error:
-            result.append(errno.errorcode[error.errno])
-        os.unlink("/tmp/big")
-        try:
-            while True:
-                open(f"/tmp/{files}", "w").close()
-                files += 1
-        except OSError as error:
-            result.append(errno.errorcode[error.errno])
-        result += [written, files]
-    """
-    no_space, no_inode, written, files = session.run(textwrap.dedent(code))
-    assert (no_space, no_inode) == ("ENOSPC", "ENOSPC")
-    assert written <= 8 << 20
-    assert files <= 4096
-    writable = session.run(
+def test_one_place_can_be_written_to(attack: Attack) -> None:
+    code = (
+        "import os\n"
         "result = [path for path, _, _ in os.walk('/') if os.access(path, os.W_OK) "
         "and not path.startswith(('/proc', '/dev/shm', '/dev/mqueue'))]"
     )
-    assert writable == ["/tmp"]
-
-
-def test_a_fork_bomb_ends_at_the_limit_and_the_server_answers(attacker: MakeServer) -> None:
-    server = attacker(resources=Resources(pids=64))
-    session = Attack(server)
-    code = """
-        import errno, os, signal, time
-        children = []
-        result = None
-        while result is None:
-            try:
-                child = os.fork()
-            except OSError as error:
-                result = errno.errorcode[error.errno], len(children)
-                break
-            if child == 0:
-                time.sleep(60)
-                os._exit(0)
-            children.append(child)
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-    """
-    name, count = session.run(textwrap.dedent(code))
-    assert name == "EAGAIN"
-    assert count < 64
-    assert session.run("result = 'alive'") == "alive"
-
-
-@pytest.mark.parametrize("address", ["1.1.1.1", "172.17.0.1", "169.254.169.254"])
-def test_there_is_no_network(attack: Attack, address: str) -> None:
-    code = f"""
-        import socket
-        sock = socket.socket()
-        sock.settimeout(3)
-        sock.connect(({address!r}, 80))
-        result = "connected"
-    """
-    assert "Network is unreachable" in attack.run(textwrap.dedent(code))
+    assert attack.run(code) == ["/tmp"]
 
 
 def test_what_it_sends_its_owner_is_checked(attacker: MakeServer) -> None:
@@ -227,15 +118,6 @@ def test_what_it_sends_its_owner_is_checked(attacker: MakeServer) -> None:
     """
     with pytest.raises((errors.ProtocolError, errors.TransportError)):
         session.run(textwrap.dedent(code), timeout_s=10)
-
-
-def test_no_descriptor_of_the_daemon_is_in_reach(attack: Attack) -> None:
-    found = attack.run(
-        "import os\n"
-        "result = [path for path in ('/var/run/docker.sock', '/run/docker.sock')"
-        " if os.path.exists(path)]"
-    )
-    assert found == []
 
 
 _FLOOD = """
@@ -295,7 +177,9 @@ _CROWD = f"""
 def test_nothing_that_it_does_makes_its_owner_wait_for_ever(
     attacker: MakeServer, code: str
 ) -> None:
-    session = Attack(attacker(), connect_timeout_s=2)
+    server = attacker()
+    Attack(server)  # it has started, which takes as long as it takes
+    session = Attack(server, connect_timeout_s=2)
     begin_s = time.monotonic()
     with pytest.raises((errors.DeadlineExceededError, errors.ConnectionLostError)):
         session.run(textwrap.dedent(code), timeout_s=3)

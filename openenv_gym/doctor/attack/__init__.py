@@ -1,0 +1,1 @@
+"""``doctor --attack IMAGE``: trying to break out of containers, in ways that are known to work."""
