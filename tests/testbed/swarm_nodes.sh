@@ -72,16 +72,16 @@ node() {
     # No default route: look-ups of images fail at once.
     ip address add "$subnet.$number/24" dev eth0
     ip link set eth0 up
+    # In memory: images come in faster, and go with the node.
+    mkdir "$place"/{data,run}
+    mount -t tmpfs -o mode=0711 tmpfs "$place/data"
+    mount -t tmpfs -o size=64m,mode=0711 tmpfs "$place/run"
     exec dockerd --host "unix://$place/sock" --pidfile "$place/pid" \
         --data-root "$place/data" --exec-root "$place/run" \
         --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent "/$group/$number"
 }
 
 clean() {
-    local path
-    grep -o " $directory/[^ ]*" /proc/self/mounts | sort -r | while read -r path; do
-        umount --lazy "$path" 2>/dev/null || true
-    done
     rm -rf -- "$directory"
     find /sys/fs/cgroup -depth -type d \( -path "*/$group" -o -path "*/$group/*" \) \
         -exec rmdir {} + 2>/dev/null || true

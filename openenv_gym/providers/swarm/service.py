@@ -91,12 +91,19 @@ class Service:
         api = self._client.api
         for again in range(_TRIES):
             facts = api.inspect_service(self.name)
+            # As it is stored: where defaults were filled in, it would be another one, and Swarm
+            # would replace all tasks.
+            spec = facts["Spec"]
             try:
                 api.update_service(
                     self.name,
                     facts["Version"]["Index"],
+                    name=self.name,
+                    labels=spec["Labels"],
+                    task_template=spec["TaskTemplate"],
                     mode={"Replicated": {"Replicas": replicas}},
-                    fetch_current_spec=True,
+                    endpoint_spec=spec["EndpointSpec"],
+                    update_config=spec["UpdateConfig"],
                 )
             except Exception as error:
                 # Somebody else has changed it meanwhile, an update that rolls, for instance.
