@@ -17,9 +17,11 @@ from openenv_gym.providers.base import (
 from openenv_gym.providers.docker.daemon import connect_daemon, daemon_address, translated
 from openenv_gym.providers.docker.hardening import ContainerLimits
 from openenv_gym.providers.docker.images import BUILD_CHOICES, ensure_image
+from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.sandbox import Sandbox
+from openenv_gym.providers.swarm.leftovers import found, sweep
 from openenv_gym.providers.swarm.server import SwarmServer
-from openenv_gym.providers.swarm.service import join
+from openenv_gym.providers.swarm.service import join, remove_service
 from openenv_gym.providers.swarm.spec import Plan
 from openenv_gym.providers.swarm.tasks import Node, active_nodes
 
@@ -75,14 +77,11 @@ class SwarmProvider:
         workers: int = 1,
         **sandbox: Any,
     ) -> None:
-        good = image is None or (isinstance(image, str) and image != "")
-        _check("image", image, "the name of an image", good)
+        _check("image", image, "the name of an image", image is None or _is_text(image))
         _check("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
-        good = not isinstance(constraints, str) and all(isinstance(c, str) for c in constraints)
+        good = not _is_text(constraints) and all(map(_is_text, constraints))
         _check("constraints", constraints, 'a list such as ["node.role==worker"]', good)
-        number = isinstance(drain_s, (int, float)) and not isinstance(drain_s, bool)
-        good = number and 0 <= drain_s <= _MAX_DRAIN_S
-        _check("drain_s", drain_s, f"seconds from 0 to {_MAX_DRAIN_S:g}", good)
+        _check("drain_s", drain_s, f"seconds from 0 to {_MAX_DRAIN_S:g}", _is_drain(drain_s))
         self._workers = check_workers(workers)
         self._image = image
         self._build = build
@@ -121,6 +120,7 @@ class SwarmProvider:
                 client, target.package, image=target.image, build=self._build
             )
             nodes = active_nodes(client, daemon_address())
+        sweep(client)
         plan = Plan(
             target=dataclasses.replace(target, num_servers=1, num_envs=1),
             image=image,
@@ -137,6 +137,32 @@ class SwarmProvider:
             service.leave()
             raise
         return SwarmServer(client, service)
+
+    def inventory(self) -> list[Item]:
+        """Return the services that this library has made in the swarm, for whomever.
+
+        Raises:
+            ProviderUnavailableError: No daemon answers, or it is no manager of its swarm.
+            ProviderPermissionError: This user may not use it.
+        """
+        client = connect_daemon(sweeping=False)
+        with translated("list services", ""):
+            swarm = client.info().get("Swarm") or {}
+            if swarm.get("LocalNodeState") in (None, "", "inactive"):
+                return []
+            _check_manager(swarm)
+            return found(client)
+
+    def remove(self, item: Item) -> None:
+        """Remove a service with its tasks and its secret.
+
+        Raises:
+            ProviderError: The manager refuses.
+        """
+        client = connect_daemon(sweeping=False)
+        with translated(f"remove the service {item.name}", ""):
+            if not remove_service(client, item.name):
+                raise errors.ProviderError(f"The manager does not remove {item.name}.")
 
     def _limits(self, target: ServerTarget, nodes: Sequence[Node]) -> ContainerLimits:
         """Return bounds that fit on the smallest node, with its share of the servers."""
@@ -198,6 +224,15 @@ def _check_sandbox(sandbox: Sandbox) -> None:
                 field="mounts",
                 hint="Take a named volume, which every node has or makes.",
             )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_drain(value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 <= value <= _MAX_DRAIN_S  # type: ignore[operator]  # a number
 
 
 def _check(name: str, value: object, expected: str, good: bool) -> None:

@@ -97,8 +97,8 @@ class SwarmServer:
             waiting = [task for task in tasks if task.state == "pending" and task.error]
             now_s = time.monotonic()
             if now_s > end_s or (waiting and now_s > begin_s + _NO_ROOM_S):
-                about = (waiting or [task for task in tasks if not task.ended] or [None])[0]
-                raise self._failure("No task came to serve", about)
+                about = [*waiting, *(task for task in tasks if not task.ended)]
+                raise self._failure("No task came to serve", about[0] if about else None)
             time.sleep(_LOOK_S)
 
     def _node(self, task: Task) -> Node:

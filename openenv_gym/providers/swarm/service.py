@@ -1,4 +1,4 @@
-"""A service of this process: made for the first server, scaled for others, removed with the last."""
+"""A service of this process: made for its first server, scaled, and removed with its last one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import uuid
 from http import HTTPStatus
 from typing import Any
 
-from openenv_gym import errors
 from openenv_gym.providers.docker.daemon import daemon_address, translated
 from openenv_gym.providers.guardian import guardian
 from openenv_gym.providers.swarm.spec import Plan

@@ -16,7 +16,16 @@ from openenv_gym.providers.swarm.launcher import OUT_OF_MEMORY
 from openenv_gym.providers.swarm.spec import published_port
 
 
-__all__ = ["Node", "Task", "active_nodes", "find_node", "find_task", "list_tasks", "status_of", "tail"]
+__all__ = [
+    "Node",
+    "Task",
+    "active_nodes",
+    "find_node",
+    "find_task",
+    "list_tasks",
+    "status_of",
+    "tail",
+]
 
 _TAIL_LINES = 40
 _LOG_S = 3.0
@@ -181,7 +190,7 @@ def address_of(task: Task, node: Node) -> TcpAddress:
 
 
 def tail(client: Any, task_id: str) -> str:
-    """Return the last lines of a task, whatever node it is on; "" where there are none to be had."""
+    """Return the last lines of a task, on whatever node; "" where there are none to be had."""
     with contextlib.suppress(Exception):
         api = client.api
         answer = api.get(

@@ -75,7 +75,14 @@ def three(three_nodes: Swarm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Swarm
 def _used(made: Swarm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Swarm]:
     monkeypatch.setenv("DOCKER_HOST", made.host)
     yield made
-    assert eventually(lambda: not made.leftovers(), 60), made.leftovers()
+    gone = eventually(lambda: not made.leftovers(), 60)
+    found = [] if gone else made.leftovers()
+    if not gone:  # which is not the next test's fault
+        for service in made.manager.services.list():
+            service.remove()
+        for secret in made.manager.secrets.list():
+            secret.remove()
+    assert found == []
 
 
 @pytest.fixture

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ import gymnasium
 import pytest
 
 from openenv_gym import errors
-from openenv_gym.providers import Mount, Resources, ServerTarget
+from openenv_gym.providers import Mount, Resources, ServerTarget, local
 from tests.providers.swarm.conftest import Inside, MakeServer
 from tests.support.waiting import eventually
 from tests.testbed.swarm import Swarm
@@ -128,7 +132,9 @@ def test_out_of_memory_has_an_error_of_its_own(three: Swarm, attacker: MakeServe
 
 def test_a_server_that_dies_tells_its_last_lines(three: Swarm, attacker: MakeServer) -> None:
     inside = Inside(attacker())
-    with pytest.raises(errors.ServerDiedError, match=r"The task openenv-\w+\.1 on node\d") as caught:
+    with pytest.raises(
+        errors.ServerDiedError, match=r"The task openenv-\w+\.1 on node\d"
+    ) as caught:
         inside.run("import os; print('good', 'bye', flush=True); os._exit(3)")
     assert "good bye" in caught.value.data["log"]
     assert caught.value.data["exit_code"] == 3
@@ -198,19 +204,83 @@ while True:
 """
 
 
+@contextlib.contextmanager
+def trainer(code: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a trainer until it is ready, and end it at the latest with the block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == "ready"
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_its_owner(three: Swarm, swarm_image: str, signum: int) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER.format(image=swarm_image)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline().strip() == "ready"
+    with trainer(OWNER.format(image=swarm_image)) as owner:
         assert len(three.leftovers()) == 5  # a service, a secret, three containers
         owner.send_signal(signum)
+        owner.wait(30)
     assert eventually(lambda: not three.leftovers(), 60), three.leftovers()
+
+
+def test_what_is_left_when_the_guardian_is_killed_as_well(
+    one: Swarm, swarm_image: str, provider: MakeProvider
+) -> None:
+    code = OWNER.format(image=swarm_image).replace("num_servers=3", "num_servers=1")
+    with trainer(code) as owner:
+        foreign = one.manager.secrets.create(name="somebody-elses", data=b"x")
+        (item,) = provider().inventory()
+        assert (item.kind, item.in_use, item.owner.pid) == ("service", True, owner.pid)
+        for each in local.processes("guardian"):
+            if each.owner is not None and each.owner.pid == owner.pid:
+                os.kill(int(each.name.partition(":")[0]), signal.SIGKILL)
+    (item,) = provider().inventory()
+    assert item.in_use is False
+    assert item.detail == f"{swarm_image}, 1 task"
+    provider().remove(item)
+    provider().remove(item)  # what is gone is as good as removed
+    assert provider().inventory() == []
+    assert [each.name for each in one.manager.secrets.list()] == ["somebody-elses"]
+    foreign.remove()
+
+
+def test_the_stack_for_people(one: Swarm, swarm_image: str, monkeypatch: Any) -> None:
+    docker = shutil.which("docker")
+    if docker is None:
+        pytest.skip("the command `docker` is not installed")
+    secret = one.manager.secrets.create(name="openenv-token", data=b"a-token\n")
+    stack = [docker, "stack"]
+    options = ["--resolve-image", "never", "-c", "servers/swarm/stack.yaml", "openenv"]
+    environment = {**os.environ, "OPENENV_IMAGE": swarm_image, "PORT": "18000", "MEMORY": "512M"}
+    subprocess.run([*stack, "deploy", *options], cwd=ROOT, env=environment, check=True)
+    try:
+        monkeypatch.setenv("OPENENV_TOKEN", "a-token")
+        url = f"http://{one.subnet}.1:18000"
+        assert eventually(lambda: _healthy(url), 60)
+        env = gymnasium.make_vec("openenv/CartPole-v1", num_envs=2, base_url=url)
+        env.reset(seed=0)
+        env.close()
+        host = container_of(one).attrs["HostConfig"]
+        assert (host["Memory"], host["PidsLimit"], host["CapDrop"]) == (512 << 20, 512, ["ALL"])
+        assert host["ReadonlyRootfs"] and host["Init"]
+    finally:
+        subprocess.run([*stack, "rm", "openenv"], cwd=ROOT, env=environment, check=True)
+        secret.remove()
+        removed = eventually(lambda: not one.nodes[0].containers.list(), 60)
+        # Its own network, beside the engine's.
+        assert removed and eventually(lambda: not one.manager.networks.list(names=["openenv_"]), 30)
+
+
+def _healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=1) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 def test_a_daemon_that_manages_no_swarm(
