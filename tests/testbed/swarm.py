@@ -90,6 +90,7 @@ class Swarm:
         with tempfile.TemporaryFile(dir=self.directory) as archive:
             for chunk in source.images.get(image).save(named=True):
                 archive.write(chunk)
+            archive.flush()  # others read it through a description of their own
 
             def load_one(client: Any) -> None:
                 with open(f"/proc/self/fd/{archive.fileno()}", "rb") as copy:
