@@ -2,7 +2,10 @@
 
 PYTHON ?= python3
 
-.PHONY: play test lint bench upstream
+.PHONY: play test lint bench upstream test-swarm
 
 play test lint bench upstream:
 	@$(PYTHON) dev.py $@ $(ARGS)
+
+test-swarm:
+	@$(PYTHON) dev.py swarm $(ARGS)

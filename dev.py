@@ -161,6 +161,17 @@ def soak(arguments: Sequence[str]) -> int:
     )
 
 
+def swarm(arguments: Sequence[str]) -> int:
+    """Run the tests on Docker Swarms of one and of three nodes, made for that; needs root."""
+    parser = argparse.ArgumentParser(prog="dev.py swarm", add_help=False)
+    parser.add_argument("--image", help="take an image that is there, and build none")
+    parsed, rest = parser.parse_known_args(arguments)
+    if parsed.image is not None:
+        os.environ["OPENENV_SWARM_IMAGE"] = parsed.image
+    # In one process: a swarm is made once for all tests, and they change it.
+    return run([prepare("test"), "-m", "pytest", "-m", "swarm", *rest])
+
+
 def ci(arguments: Sequence[str]) -> int:
     """Do what `.ci/run` does: `lint`, then `test`."""
     python = prepare("test", "lint")
@@ -189,6 +200,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "torch": torch,
     "openenv": openenv,
     "soak": soak,
+    "swarm": swarm,
     "ci": ci,
     "setup": setup,
 }

@@ -1,4 +1,4 @@
-"""The fixture `docker` and the markers `container` and `long`, for every test."""
+"""The fixture `docker` and the markers `container`, `long` and `swarm`, for every test."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "docker" in getattr(item, "fixturenames", ()):
             item.add_marker("container")
-    if "long" in config.option.markexpr.split():
-        return
     # Not in `addopts`: another `-m`, such as that for containers, would bring them back.
-    left_out = [item for item in items if item.get_closest_marker("long") is not None]
+    named = config.option.markexpr.split()
+    unnamed = [marker for marker in ("long", "swarm") if marker not in named]
+    left_out = [item for item in items if any(map(item.get_closest_marker, unnamed))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item.get_closest_marker("long") is None]
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

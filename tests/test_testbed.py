@@ -267,3 +267,29 @@ def test_a_small_engine_ends_when_its_owner_is_killed() -> None:
         assert os.path.exists(directory)
         owner.kill()
     assert eventually(lambda: not traces(directory)), traces(directory)
+
+
+@root_only
+@pytest.mark.swarm
+def test_a_swarm_ends_when_its_owner_is_killed() -> None:
+    code = """
+        import time
+        from tests.testbed.swarm import swarm
+        with swarm(2) as made:
+            assert len(made.manager.nodes.list()) == 2
+            print(made.directory, made.subnet, flush=True)
+            time.sleep(60)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as owner:
+        assert owner.stdout is not None
+        directory, subnet = owner.stdout.readline().split()
+        assert os.path.exists(directory)
+        owner.kill()
+
+    def left() -> list[str]:
+        addresses = run("ip", "-o", "address").stdout.splitlines()
+        return traces(directory) + [line for line in addresses if f" {subnet}." in line]
+
+    assert eventually(lambda: not left(), 30), left()

@@ -15,6 +15,7 @@ from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
 if TYPE_CHECKING:
     from openenv_gym.providers.docker import DockerProvider
     from openenv_gym.providers.process import ProcessProvider
+    from openenv_gym.providers.swarm import SwarmProvider
     from openenv_gym.providers.uv import UvProvider
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "RunningServer",
     "Sandbox",
     "ServerTarget",
+    "SwarmProvider",
     "UvProvider",
     "get_provider",
 ]
@@ -35,6 +37,7 @@ __all__ = [
 _LATE = {
     "DockerProvider": "openenv_gym.providers.docker",
     "ProcessProvider": "openenv_gym.providers.process",
+    "SwarmProvider": "openenv_gym.providers.swarm",
     "UvProvider": "openenv_gym.providers.uv",
 }
 """Classes that are imported when they are asked for, and where each is."""

@@ -3,8 +3,8 @@
 Run as a script (standard library only, so that it starts in milliseconds), it reads lines from its
 standard input: ``+THING`` to watch a thing, ``-THING`` to forget it, where a thing is
 ``process:PID:MARKER`` (with its group, and whatever inherited the marker),
-``container:NAME@DAEMON``, or ``mount:DIRECTORY`` (of `make_mount`). A thing may be watched before
-it is there.
+``container:NAME@DAEMON``, ``service:NAME@DAEMON`` (of a swarm, with the secret of that name), or
+``mount:DIRECTORY`` (of `make_mount`). A thing may be watched before it is there.
 When the input ends, which the kernel sees to even after SIGKILL, it gives servers a moment to end
 by themselves and removes the rest, with all their children. Imported, it offers `Guardian`, the
 owner's side.
@@ -70,7 +70,8 @@ class Guardian:
         """Have a thing removed when this process is gone.
 
         Args:
-            thing: ``process:PID:MARKER``, ``container:NAME@DAEMON`` or ``mount:DIRECTORY``.
+            thing: ``process:PID:MARKER``, ``container:NAME@DAEMON``, ``service:NAME@DAEMON`` or
+                ``mount:DIRECTORY``.
 
         Raises:
             OSError: No guardian can be started.
@@ -244,7 +245,12 @@ def _main() -> None:
 def _end(thing: str, birth: str) -> None:
     kind, _, name = thing.partition(":")
     if kind == "container":
-        _remove_container(*name.split("@", 1))
+        name, _, daemon = name.partition("@")
+        _remove(f"containers/{name}?force=1&v=1", daemon)
+    elif kind == "service":
+        name, _, daemon = name.partition("@")
+        _remove(f"services/{name}", daemon)
+        _remove(f"secrets/{name}", daemon)
     elif kind == "mount":
         remove_mount(name)
     else:
@@ -260,38 +266,36 @@ def _alive(thing: str, birth: str) -> bool:
     return thing.startswith("process:") and birth != "" and _birth(thing) == birth
 
 
-def _remove_container(name: str, daemon: str) -> None:
-    """Remove a container, one that is still being created included."""
+def _remove(path: str, daemon: str) -> None:
+    """Remove what a daemon has at a path of its API, what is still being made included."""
     end_s = time.monotonic() + _REMOVAL_S
     absent = 0
     while time.monotonic() < end_s and absent < _ABSENT:
-        status = _ask_to_remove(name, daemon)
-        if status == 204:
+        status = _ask_to_remove(path, daemon)
+        if status in (200, 204):
             return
-        # 404: gone already, or not there yet; 409: somebody else is at it.
+        # 404: gone already, or not there yet; 409: somebody else is at it; 400: still in use.
         absent = absent + 1 if status == 404 else 0
         time.sleep(0.1)
 
 
-def _ask_to_remove(name: str, daemon: str) -> int:
-    """Ask the daemon to remove a container, and return the status of its answer; 0: none came."""
+def _ask_to_remove(path: str, daemon: str) -> int:
+    """Ask the daemon to remove something, and return the status of its answer; 0: none came."""
     if os.environ.get("DOCKER_TLS_VERIFY") or not daemon.startswith(("unix:", "tcp://")):
         code = (
-            "import sys, docker, docker.errors\n"
+            "import sys, docker\n"
             "api = docker.from_env(timeout=10).api\n"
-            "try: api.remove_container(sys.argv[1], force=True, v=True)\n"
-            "except docker.errors.NotFound: sys.exit(44)\n"
+            "print(api.delete(f'{api.base_url}/{sys.argv[1]}', timeout=10).status_code)\n"
         )
-        environment = {**os.environ, "DOCKER_HOST": daemon}
         done = subprocess.run(
-            [sys.executable, "-c", code, name],
-            env=environment,
+            [sys.executable, "-c", code, path],
+            env={**os.environ, "DOCKER_HOST": daemon},
             timeout=30,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        return {0: 204, 44: 404}.get(done.returncode, 0)
-    request = f"DELETE /containers/{name}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n"
+        return int(done.stdout) if done.returncode == 0 else 0
+    request = f"DELETE /{path} HTTP/1.0\r\nHost: docker\r\n\r\n"
     with contextlib.suppress(OSError, ValueError), _dial(daemon) as sock:
         sock.settimeout(10)
         sock.sendall(request.encode())
