@@ -2,7 +2,11 @@
 
 PYTHON ?= python3
 
-.PHONY: play test lint bench upstream
+.PHONY: play test lint bench upstream test-k8s
 
 play test lint bench upstream:
 	@$(PYTHON) dev.py $@ $(ARGS)
+
+# make test-k8s BINARIES=DIR
+test-k8s:
+	@$(PYTHON) dev.py kubernetes --binaries "$(BINARIES)" $(ARGS)
