@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import re
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -80,7 +81,7 @@ def labels(name: str, package: str) -> dict[str, str]:
         "app.kubernetes.io/managed-by": _MANAGER,
         "app.kubernetes.io/name": _MANAGER,
         "app.kubernetes.io/instance": name,
-        "openenv.environment": package[:63],
+        "openenv.environment": re.sub(r"[^A-Za-z0-9_.-]+", "-", package)[:63].strip("-_."),
         "openenv.version": __version__,
     }
 

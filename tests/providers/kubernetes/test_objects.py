@@ -16,7 +16,7 @@ import gymnasium
 import pytest
 
 from openenv_gym import errors
-from openenv_gym.providers import Mount, Network, Resources, ServerTarget
+from openenv_gym.providers import Mount, Resources, ServerTarget
 from openenv_gym.providers.kubernetes import KubernetesProvider, blueprint, objects
 from openenv_gym.providers.kubernetes.blueprint import Blueprint
 from tests.support.serving import serving

@@ -94,11 +94,10 @@ def main() -> int:
         try:
             node.up(parsed.binaries.resolve(), parsed.image)
             if parsed.command == "up":
-                say(f"to use it: export KUBECONFIG={node.config}")
+                words = " ".join(f"{name}={value}" for name, value in node.variables.items())
+                say(f"to use it: export {words}")
                 return 0
-            return subprocess.run(
-                parsed.words, env={**os.environ, "KUBECONFIG": str(node.config)}
-            ).returncode
+            return subprocess.run(parsed.words, env={**os.environ, **node.variables}).returncode
         except BaseException:
             if parsed.command == "up":
                 node.down()
@@ -132,6 +131,14 @@ class Node:
         self._socket = directory / "engine" / "sock"
         self.config = directory / "kubeconfig"
         self._binaries = Path()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """By these a command finds the cluster, and the engine of its node."""
+        return {
+            "KUBECONFIG": str(self.config),
+            "OPENENV_CLUSTER_ENGINE": f"unix://{self._socket}",
+        }
 
     # -- up -----------------------------------------------------------------------------------
 
