@@ -15,6 +15,7 @@ from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
 if TYPE_CHECKING:
     from openenv_gym.providers.docker import DockerProvider
     from openenv_gym.providers.process import ProcessProvider
+    from openenv_gym.providers.uv import UvProvider
 
 __all__ = [
     "PROVIDERS",
@@ -27,12 +28,14 @@ __all__ = [
     "RunningServer",
     "Sandbox",
     "ServerTarget",
+    "UvProvider",
     "get_provider",
 ]
 
 _LATE = {
     "DockerProvider": "openenv_gym.providers.docker",
     "ProcessProvider": "openenv_gym.providers.process",
+    "UvProvider": "openenv_gym.providers.uv",
 }
 """Classes that are imported when they are asked for, and where each is."""
 

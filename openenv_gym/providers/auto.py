@@ -8,6 +8,7 @@ import time
 
 from openenv_gym import errors
 from openenv_gym.providers.base import Provider, RunningServer, ServerTarget
+from openenv_gym.providers.inventory import Item
 
 
 __all__ = ["AutoProvider"]
@@ -52,6 +53,13 @@ class AutoProvider:
             f'(provider="process" says that you know). No container: {why_not}'
         )
         return ProcessProvider().start(target)
+
+    def inventory(self) -> list[Item]:
+        """Return nothing: what it started, others know of."""
+        return []
+
+    def remove(self, item: Item) -> None:
+        """Do nothing: there is none."""
 
 
 def _docker_for(target: ServerTarget) -> tuple[Provider | None, str]:

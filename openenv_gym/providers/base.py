@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from openenv_gym.client import Address
 from openenv_gym.errors import (
@@ -13,6 +13,9 @@ from openenv_gym.errors import (
     printable,
 )
 
+
+if TYPE_CHECKING:
+    from openenv_gym.providers.inventory import Item
 
 __all__ = [
     "GRACE_S",
@@ -145,4 +148,20 @@ class Provider(Protocol):
 
         Raises:
             ServerStartError: It cannot be started.
+        """
+
+    def inventory(self) -> list[Item]:
+        """Return everything that this library has made in such places and that is still there.
+
+        Whoever made it: see `openenv_gym.providers.inventory`.
+
+        Raises:
+            ProviderError: It cannot be found out.
+        """
+
+    def remove(self, item: Item) -> None:
+        """Remove one of them; one that is gone already is as good as removed.
+
+        Raises:
+            ProviderError: It cannot be removed.
         """

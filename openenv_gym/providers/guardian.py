@@ -28,7 +28,11 @@ import uuid
 
 
 __all__ = [
+    "KIND",
     "MARKER",
+    "OWNER",
+    "OWNER_FILE",
+    "PROXY_NAME",
     "SOCKET_NAME",
     "Guardian",
     "birth_of",
@@ -41,8 +45,12 @@ __all__ = [
 ]
 
 MARKER = "OPENENV_SERVER"  # variable by which all that a server started is found
+OWNER = "OPENENV_OWNER"  # variable that says for which process it was started
+KIND = "OPENENV_KIND"  # variable that says what it is
+OWNER_FILE = "owner"  # beside the directory that is mounted: for which process it was made
 
 SOCKET_NAME = "s"
+PROXY_NAME = "p"
 _INNER = "run"
 _MAX_PLACE = 60
 _GRACE_S = 1.0
@@ -93,7 +101,11 @@ class Guardian:
                 start_new_session=True,  # Ctrl-C in the terminal is not meant for it
                 cwd="/",
                 # Inside a server, that server's end must not be ours: there is work to do then.
-                env={name: value for name, value in os.environ.items() if name != MARKER},
+                env={
+                    **{name: value for name, value in os.environ.items() if name != MARKER},
+                    OWNER: _this_process(),
+                    KIND: "guardian",
+                },
             )
         except BaseException:
             os.close(ours)
@@ -145,6 +157,12 @@ os.register_at_fork(after_in_child=guardian.after_fork)
 atexit.register(guardian.disown)
 
 
+def _this_process() -> str:
+    from openenv_gym.providers.owner import Owner  # which imports this module
+
+    return str(Owner.current())
+
+
 def kill_marked(marker: str) -> None:
     """Kill each process that inherited a marker, whatever session or parent it has by now."""
     for _ in range(10):  # again: one may have forked meanwhile
@@ -186,6 +204,8 @@ def make_mount(outer: str) -> str:
     """
     inner = os.path.join(outer, _INNER)
     os.mkdir(outer, 0o700)
+    with open(os.path.join(outer, OWNER_FILE), "x") as file:
+        file.write(_this_process())
     os.mkdir(inner)
     os.chmod(inner, 0o755)
     return inner
@@ -197,12 +217,16 @@ def remove_mount(outer: str) -> None:
     By name: nothing is followed, and a directory that holds anything else stays.
     """
     inner = os.path.join(outer, _INNER)
-    for name in (SOCKET_NAME, f"{SOCKET_NAME}.key"):
+    for name in (SOCKET_NAME, f"{SOCKET_NAME}.key", PROXY_NAME):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(inner, name))
-    for directory in (inner, outer):
+    with contextlib.suppress(OSError):
+        os.rmdir(inner)
+    if not os.path.isdir(inner):  # else its owner's name stays with it
         with contextlib.suppress(OSError):
-            os.rmdir(directory)
+            os.unlink(os.path.join(outer, OWNER_FILE))
+        with contextlib.suppress(OSError):
+            os.rmdir(outer)
 
 
 def _main() -> None:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from openenv_gym import errors
 from openenv_gym.client import Address, ChannelAddress
+from openenv_gym.providers import local
 from openenv_gym.providers.base import (
     GRACE_S,
     NEW_ONE,
@@ -26,7 +27,9 @@ from openenv_gym.providers.base import (
     refuse_isolation,
     tail_of,
 )
-from openenv_gym.providers.guardian import MARKER, guardian, kill_marked
+from openenv_gym.providers.guardian import KIND, MARKER, OWNER, guardian, kill_marked
+from openenv_gym.providers.inventory import Item
+from openenv_gym.providers.owner import Owner
 from openenv_gym.providers.sandbox import Sandbox
 from openenv_gym.server.process import bootstrap
 
@@ -98,6 +101,8 @@ class ProcessServer:
                             "PYTHONUNBUFFERED": "1",
                             **sandbox.environment,
                             MARKER: self._marker,
+                            OWNER: str(Owner.current()),
+                            KIND: kind,
                         },
                         start_new_session=True,  # Ctrl-C in the terminal is the trainer's
                     )
@@ -200,6 +205,14 @@ class ProcessProvider:
         """Start a server; see `Provider`."""
         refuse_isolation(target, self.name)
         return ProcessServer(target, workers=self._workers, sandbox=self._sandbox)
+
+    def inventory(self) -> list[Item]:
+        """Return what processes of this library have on this machine, directories included."""
+        return [*local.processes("process", "egress", "guardian"), *local.directories()]
+
+    def remove(self, item: Item) -> None:
+        """End a server, or remove a directory; see `openenv_gym.providers.local.remove`."""
+        local.remove(item)
 
     def __repr__(self) -> str:
         return f"ProcessProvider(workers={self._workers}, sandbox={self._sandbox!r})"

@@ -18,6 +18,7 @@ from openenv_gym.providers.base import (
     check_workers,
     refuse_isolation,
 )
+from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.sandbox import Sandbox
 from openenv_gym.server import Application, Server, load_app
 
@@ -105,6 +106,13 @@ class ThreadProvider:
         with _as_start_error():
             app = load_app(target.package, thread_affinity=target.thread_affinity)
         return self.serve(app)
+
+    def inventory(self) -> list[Item]:
+        """Return nothing: its servers end with this process."""
+        return []
+
+    def remove(self, item: Item) -> None:
+        """Do nothing: there is none."""
 
     def serve(self, app: Application) -> ThreadServer:
         """Start a server for an application that exists already.

@@ -20,15 +20,14 @@ from openenv_gym._version import __version__
 from openenv_gym.client import Address, InboundAddress, TcpAddress
 from openenv_gym.providers.base import GRACE_S, NEW_ONE, ServerTarget, tail_of
 from openenv_gym.providers.docker.daemon import (
+    MOUNT_POINT,
     OWNER_LABEL,
     daemon_address,
     daemon_reason,
     explain,
-    owner,
     watching,
 )
 from openenv_gym.providers.docker.hardening import (
-    MOUNT_POINT,
     PORT,
     SERVER_PLACE,
     ContainerLimits,
@@ -43,6 +42,7 @@ from openenv_gym.providers.guardian import (
     mount_path,
     remove_mount,
 )
+from openenv_gym.providers.owner import Owner
 from openenv_gym.providers.sandbox import Sandbox
 
 
@@ -177,7 +177,7 @@ class DockerServer:
             command,
             name=self._name,
             labels={
-                OWNER_LABEL: owner(),
+                OWNER_LABEL: str(Owner.current()),
                 "openenv.environment": target.package,
                 "openenv.version": __version__,
             },

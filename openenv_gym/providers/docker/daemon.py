@@ -13,24 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from openenv_gym import errors
-from openenv_gym.providers.guardian import birth_of, remove_mount, socket_path
+from openenv_gym.providers.guardian import remove_mount, socket_path
+from openenv_gym.providers.owner import Owner
 
 
 __all__ = [
+    "MOUNT_POINT",
     "OWNER_LABEL",
     "connect_daemon",
     "daemon_address",
     "daemon_facts",
     "daemon_reason",
     "explain",
+    "labelled",
     "may_answer",
-    "owner",
+    "remove_labelled",
     "sweep",
     "translated",
     "watching",
 ]
 
 OWNER_LABEL = "openenv.owner"
+MOUNT_POINT = "/run/openenv"
+"""Where a container sees its owner's socket."""
 
 _DEFAULT = "unix:///var/run/docker.sock"
 _HELLO_S = 5  # a daemon that says nothing for so long is none
@@ -72,8 +77,11 @@ def may_answer() -> bool:
     return not address.startswith("unix:") or os.path.exists(socket_path(address))
 
 
-def connect_daemon() -> Any:
+def connect_daemon(*, sweeping: bool = True) -> Any:
     """Return this process's client of the daemon.
+
+    Args:
+        sweeping: The first time, remove containers of owners that are gone.
 
     Raises:
         ProviderUnavailableError: No daemon answers, or the package ``docker`` is missing.
@@ -86,8 +94,9 @@ def connect_daemon() -> Any:
             return _client[1]
         client = _connect(key[1])
         _client = key, client
-    with contextlib.suppress(Exception):
-        sweep(client)
+    if sweeping:
+        with contextlib.suppress(Exception):
+            sweep(client)
     return client
 
 
@@ -254,15 +263,6 @@ def daemon_reason(error: BaseException) -> str:
 # -- containers whose owner is gone, and whose guardian is, too ---------------------------------
 
 
-def owner() -> str:
-    """Return what tells this process from every other one, on whatever machine.
-
-    Its number and when it began; then the boot of the machine and the space in which the number
-    counts, since only there can somebody else tell whether it still runs.
-    """
-    return f"{os.getpid()}:{birth_of(os.getpid())}:{_place()}"
-
-
 def sweep(client: Any) -> list[str]:
     """Remove containers of owners on this machine that are gone, with what was made for them.
 
@@ -272,23 +272,23 @@ def sweep(client: Any) -> list[str]:
         The ids of the containers.
     """
     removed = []
-    found = client.api.containers(all=True, filters={"label": OWNER_LABEL}, quiet=False)
-    for container in found:
-        pid, _, rest = str(container["Labels"].get(OWNER_LABEL, "")).partition(":")
-        birth, _, place = rest.partition(":")
-        if place != _place() or not pid.isdigit() or birth_of(int(pid)) == birth:
-            continue
-        with contextlib.suppress(Exception):
-            client.api.remove_container(container["Id"], force=True, v=True)
-            removed.append(str(container["Id"]))
-            for mount in container.get("Mounts", ()):
-                remove_mount(os.path.dirname(mount["Source"]))
+    for container in labelled(client):
+        owner = Owner.parse(str(container["Labels"].get(OWNER_LABEL, "")))
+        if owner is not None and owner.lives() is False:
+            with contextlib.suppress(Exception):
+                remove_labelled(client, container)
+                removed.append(str(container["Id"]))
     return removed
 
 
-def _place() -> str:
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}:{os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # not Linux: one space, and the daemon has no other customers' processes
-        return socket.gethostname()
+def labelled(client: Any) -> list[dict[str, Any]]:
+    """Return what the daemon knows of each container of this library, whoever made it."""
+    return list(client.api.containers(all=True, filters={"label": OWNER_LABEL}, quiet=False))
+
+
+def remove_labelled(client: Any, container: dict[str, Any]) -> None:
+    """Remove a container with what was made for it on this machine."""
+    client.api.remove_container(container["Id"], force=True, v=True)
+    for mount in container.get("Mounts", ()):
+        if mount.get("Destination") == MOUNT_POINT:
+            remove_mount(os.path.dirname(mount["Source"]))

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from openenv_gym.errors import InvalidOptionError
+from openenv_gym.providers.docker.daemon import MOUNT_POINT
 from openenv_gym.providers.sandbox import Mount, Resources, Sandbox
 
 
 __all__ = [
-    "MOUNT_POINT",
     "OCCUPIED",
     "PORT",
     "SERVER_PLACE",
@@ -24,7 +24,6 @@ __all__ = [
     "container_options",
 ]
 
-MOUNT_POINT = "/run/openenv"
 PORT = 8000
 SERVER_PLACE = "/run/server"
 """Where a server writes that shares nothing with its sessions: its socket, where it has one."""

@@ -10,9 +10,18 @@ from typing import Any, ClassVar
 from openenv_gym import errors
 from openenv_gym.providers.base import RunningServer, ServerTarget, check_workers
 from openenv_gym.providers.docker.container import DockerServer, MountError, Reach
-from openenv_gym.providers.docker.daemon import connect_daemon, daemon_facts, translated
+from openenv_gym.providers.docker.daemon import (
+    OWNER_LABEL,
+    connect_daemon,
+    daemon_facts,
+    labelled,
+    remove_labelled,
+    translated,
+)
 from openenv_gym.providers.docker.hardening import OCCUPIED, ContainerLimits
 from openenv_gym.providers.docker.images import BUILD_CHOICES, ensure_image
+from openenv_gym.providers.inventory import Item
+from openenv_gym.providers.owner import Owner
 from openenv_gym.providers.sandbox import Sandbox
 
 
@@ -119,6 +128,38 @@ class DockerProvider:
                 raise
             _log.info("The Docker daemon does not see this machine's files; using docker exec.")
             return start(reach=Reach.EXEC)
+
+    def inventory(self) -> list[Item]:
+        """Return the containers that this library has made on the daemon, for whomever.
+
+        Raises:
+            ProviderUnavailableError: No daemon answers.
+            ProviderPermissionError: This user may not use it.
+        """
+        client = connect_daemon(sweeping=False)
+        with translated("list containers", ""):
+            return [
+                Item(
+                    self.name,
+                    "container",
+                    container["Id"][:12],
+                    Owner.parse(str(container["Labels"].get(OWNER_LABEL, ""))),
+                    f"{container.get('Image', '')}, {container.get('Status', '')}",
+                )
+                for container in labelled(client)
+            ]
+
+    def remove(self, item: Item) -> None:
+        """Remove a container with what was made for it.
+
+        Raises:
+            ProviderError: The daemon refuses.
+        """
+        client = connect_daemon(sweeping=False)
+        with translated(f"remove the container {item.name}", ""):
+            for container in labelled(client):
+                if container["Id"].startswith(item.name):
+                    remove_labelled(client, container)
 
     def _check_sandbox(self) -> None:
         """Refuse what contradicts itself or what a container has already."""

@@ -15,7 +15,6 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym.providers.base import tail_of
 from openenv_gym.providers.docker.contexts import image_stem
-from openenv_gym.providers.docker.daemon import owner
 from openenv_gym.providers.guardian import guardian
 from openenv_gym.providers.kubernetes import objects
 from openenv_gym.providers.kubernetes.blueprint import Blueprint
@@ -27,7 +26,8 @@ from openenv_gym.providers.kubernetes.pods import (
     refuse_start,
     trouble_of,
 )
-from openenv_gym.providers.kubernetes.removal import remove_set
+from openenv_gym.providers.kubernetes.removal import remove_set, sweep
+from openenv_gym.providers.owner import Owner
 
 
 __all__ = ["Fleet", "Place", "fleet_of"]
@@ -148,11 +148,13 @@ class Fleet:
 
     def _make(self) -> None:
         cluster, blueprint = self._cluster, self.blueprint
+        with contextlib.suppress(errors.OpenEnvGymError):
+            sweep(cluster)
         name = f"openenv-{image_stem(blueprint.package)[:24].strip('-')}-{uuid.uuid4().hex[:8]}"
         self._name, self._replicas, self._spent = name, 0, {}
         self._tokens = [secrets.token_urlsafe(32) for _ in range(_TOKENS)]
         guardian.watch(self._watched)
-        who = owner()
+        who = str(Owner.current())
         try:
             root = cluster.create("StatefulSet", objects.stateful_set(name, blueprint, who, 0))
             # Ahead of the first pod, which must not have a moment without its policy.
@@ -185,7 +187,9 @@ class Fleet:
         if wanted > len(self._tokens):
             more = [secrets.token_urlsafe(32) for _ in range(wanted)]
             self._tokens += more
-            data = objects.token_secret(self._name, self.blueprint, owner(), self._tokens)["data"]
+            data = objects.token_secret(
+                self._name, self.blueprint, str(Owner.current()), self._tokens
+            )["data"]
             self._cluster.patch("Secret", self._name, {"data": data})
         if wanted != self._replicas:
             self._cluster.patch("StatefulSet", self._name, {"spec": {"replicas": wanted}})

@@ -15,10 +15,12 @@ from openenv_gym.providers.base import (
     refuse_isolation,
 )
 from openenv_gym.providers.docker.images import image_name
+from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.kubernetes.blueprint import Blueprint, resolve_peers
-from openenv_gym.providers.kubernetes.cluster import ClusterChoice, connect_cluster
+from openenv_gym.providers.kubernetes.cluster import Cluster, ClusterChoice, connect_cluster
 from openenv_gym.providers.kubernetes.fleet import fleet_of
 from openenv_gym.providers.kubernetes.reach import Reach
+from openenv_gym.providers.kubernetes.removal import owner_of, remove_set
 from openenv_gym.providers.kubernetes.server import KubernetesServer
 from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
 
@@ -137,12 +139,46 @@ class KubernetesProvider:
             ServerStartError: It ended, or was not ready in time.
         """
         refuse_isolation(target, self.name)
-        choice = ClusterChoice.of(
-            self._choice.config_file, self._choice.context, self._choice.namespace
-        )
-        cluster = connect_cluster(choice)
+        cluster = self._cluster()
         fleet = fleet_of(cluster, self._blueprint(target))
         return KubernetesServer(cluster, fleet, self._reach, self._start_timeout_s)
+
+    def inventory(self) -> list[Item]:
+        """Return the sets of pods that this library has made in the namespace, for whomever.
+
+        Raises:
+            ProviderUnavailableError: The client is not installed, or no API server answers.
+            ProviderPermissionError: It does not let this user do so.
+        """
+        cluster = self._cluster()
+        return [
+            Item(
+                self.name,
+                "statefulset",
+                f"{cluster.namespace}/{made['metadata']['name']}",
+                owner_of(made),
+                f"{made['metadata']['labels'].get('openenv.environment', '')}, "
+                f"{made['spec'].get('replicas', 0)} pods",
+            )
+            for made in cluster.find("StatefulSet")
+        ]
+
+    def remove(self, item: Item) -> None:
+        """Delete a set of pods with all that belongs to it.
+
+        Raises:
+            ProviderError: The cluster refuses.
+        """
+        namespace, _, name = item.name.partition("/")
+        choice = self._choice
+        cluster = connect_cluster(ClusterChoice.of(choice.config_file, choice.context, namespace))
+        remove_set(cluster, name)
+
+    def _cluster(self) -> Cluster:
+        choice = self._choice
+        return connect_cluster(
+            ClusterChoice.of(choice.config_file, choice.context, choice.namespace)
+        )
 
     def _blueprint(self, target: ServerTarget) -> Blueprint:
         return Blueprint.of(

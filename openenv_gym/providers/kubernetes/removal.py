@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
+from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.providers.kubernetes.cluster import Cluster, ClusterChoice
+from openenv_gym.providers.kubernetes.objects import OWNER
+from openenv_gym.providers.owner import Owner
 
 
-__all__ = ["main", "remove_set"]
+__all__ = ["main", "owner_of", "remove_set", "sweep"]
 
 _TRIES = 5
 _PAUSE_S = 1.0
@@ -35,6 +39,33 @@ def remove_set(cluster: Cluster, name: str, *, grace_s: float = 0.0) -> None:
     # These have no owner where it was gone before they were made.
     for kind in ("NetworkPolicy", "Secret", "Service", "PodDisruptionBudget"):
         cluster.delete(kind, name)
+
+
+def owner_of(made: dict[str, Any]) -> Owner | None:
+    """Return the process that an object was made for; None where it does not say."""
+    annotations = made["metadata"].get("annotations") or {}
+    return Owner.parse(str(annotations.get(OWNER, "")))
+
+
+def sweep(cluster: Cluster) -> list[str]:
+    """Delete sets of owners on this machine that are gone.
+
+    A guardian does it at once; this is for what is left when it was killed as well.
+
+    Returns:
+        Names of the sets.
+
+    Raises:
+        OpenEnvGymError: They cannot be had.
+    """
+    removed = []
+    for made in cluster.find("StatefulSet"):
+        owner = owner_of(made)
+        if owner is not None and owner.lives() is False:
+            with contextlib.suppress(errors.OpenEnvGymError):
+                remove_set(cluster, made["metadata"]["name"])
+                removed.append(made["metadata"]["name"])
+    return removed
 
 
 def main() -> int:

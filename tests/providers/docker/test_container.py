@@ -246,5 +246,6 @@ def test_public_names() -> None:
         "RunningServer",
         "Sandbox",
         "ServerTarget",
+        "UvProvider",
         "get_provider",
     ]
