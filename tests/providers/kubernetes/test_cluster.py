@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -32,6 +33,9 @@ from tests.vector.worlds import same
 
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
+
+
+ROLE = Path(__file__).parents[3] / "servers" / "kubernetes" / "rbac" / "role.yaml"
 
 
 def rollout(provider: Any, steps: int = 200) -> str:
@@ -282,6 +286,19 @@ def test_nothing_outlives_its_owner(cluster: Cluster, signum: int) -> None:
     assert eventually(lambda: leftovers(cluster) == [], 60), leftovers(cluster)
 
 
+def test_ps_and_clean_find_what_is_there(cluster: Cluster) -> None:
+    provider = small()
+    server = start(provider)
+    [item] = provider.inventory()
+    assert item.in_use is True
+    assert item.name.endswith(server.pod.rpartition("-")[0])
+    assert "echo_env" in item.detail
+    provider.remove(item)
+    assert eventually(lambda: leftovers(cluster) == [], 60), leftovers(cluster)
+    assert server.why_lost() is not None
+    server.stop(0.0)
+
+
 # -- what does not start --------------------------------------------------------------------------
 
 
@@ -310,16 +327,25 @@ def test_an_environment_that_does_not_load_is_told_with_its_log(cluster: Cluster
     assert "no_such_env" in str(caught.value.data["log"])
 
 
-def test_somebody_without_rights_is_told_which(cluster: Cluster, tmp_path: Any) -> None:
-    import yaml
-
-    with open(cluster.choice.config_file) as file:
-        config = yaml.safe_load(file)
-    config["users"][0]["user"]["token"] = "nobody"
-    stranger = tmp_path / "kubeconfig"
-    stranger.write_text(yaml.safe_dump(config))
-    with pytest.raises(errors.ProviderPermissionError):
-        small(config_file=str(stranger)).start(ServerTarget("echo_env"))
+def test_a_role_is_enough_and_without_it_the_error_says_so(cluster: Cluster) -> None:
+    with pytest.raises(errors.ProviderPermissionError, match="create the StatefulSet") as caught:
+        start(small(context="trainer"))
+    assert "servers/kubernetes/rbac" in str(caught.value.hint)
+    subprocess.run(["kubectl", "apply", "-f", ROLE], check=True)
+    subprocess.run(
+        ["kubectl", "create", "rolebinding", "trainer", "--role=openenv-trainer", "--user=trainer"],
+        check=True,
+    )
+    try:
+        for reach in ("address", "forward"):
+            server = start(small(context="trainer", reach=reach))
+            connect(server).close()
+            assert "Serving echo_env" in server.log_tail()
+            assert server.why_lost() is None
+            server.stop(0.0)
+    finally:
+        subprocess.run(["kubectl", "delete", "rolebinding", "trainer"], check=True)
+        subprocess.run(["kubectl", "delete", "-f", ROLE], check=True)
 
 
 # -- inside ---------------------------------------------------------------------------------------

@@ -217,8 +217,12 @@ class Node:
         key, public = self._directory / "account.key", self._directory / "account.pub"
         _run(["openssl", "genrsa", "-out", str(key), "2048"])
         _run(["openssl", "rsa", "-in", str(key), "-pubout", "-out", str(public)])
-        token = secrets.token_hex(16)
-        tokens = _written(self._directory / "tokens.csv", f'{token},admin,admin,"system:masters"\n')
+        # One who may do everything, and one who may do what a role says.
+        admin, trainer = (secrets.token_hex(16) for _ in range(2))
+        tokens = _written(
+            self._directory / "tokens.csv",
+            f'{admin},admin,admin,"system:masters"\n{trainer},trainer,trainer\n',
+        )
         self._spawn(
             "etcd",
             [
@@ -270,11 +274,15 @@ class Node:
                             },
                         }
                     ],
-                    "users": [{"name": "admin", "user": {"token": token}}],
-                    "contexts": [
-                        {"name": "testbed", "context": {"cluster": "testbed", "user": "admin"}}
+                    "users": [
+                        {"name": "admin", "user": {"token": admin}},
+                        {"name": "trainer", "user": {"token": trainer}},
                     ],
-                    "current-context": "testbed",
+                    "contexts": [
+                        {"name": user, "context": {"cluster": "testbed", "user": user}}
+                        for user in ("admin", "trainer")
+                    ],
+                    "current-context": "admin",
                 }
             ),
         )
