@@ -50,7 +50,7 @@ _EPHEMERAL_BYTES = 256 << 20  # the container's log: its root is read-only, and 
 # answer at its address, where sessions are looked for that it never had; and in its /tmp. So it
 # only waits, with what is known of the first one's end, until the pod is replaced.
 _ONCE = (
-    "set -C; if : > /tmp/.openenv-started; "
+    "set -C; if true 2> /dev/null > /tmp/.openenv-started; "
     'then exec python -m openenv_gym.server "$@"; '
     "else trap 'exit 0' TERM; sleep 2147483647 & wait; fi"
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from openenv_gym import errors
@@ -11,7 +11,7 @@ from openenv_gym import errors
 __all__ = ["Incarnation", "Lost", "loss_of", "ready", "refuse_start", "trouble_of"]
 
 _KILLED = 128 + 9  # exit code of what SIGKILL ended
-_NO_IMAGE = ("ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrImageNeverPullPolicy")
+_NO_IMAGE = ("ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,10 @@ def loss_of(pod: dict[str, Any] | None, one: Incarnation) -> Lost | None:
     container = _container(pod)
     ended = (container.get("state") or {}).get("terminated")
     if ended and ended.get("containerID") in (None, "", one.container):
-        return _ending(ended, previous=False)
+        found = _ending(ended, previous=False)
+        if "deletionTimestamp" in pod["metadata"] and not found.out_of_memory:
+            return replace(found, text=f"was deleted, and {found.text}")
+        return found
     if container.get("containerID") not in (None, "", one.container):
         ended = (container.get("lastState") or {}).get("terminated") or {}
         return _ending(ended, previous=True)

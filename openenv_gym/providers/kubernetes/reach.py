@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from enum import Enum
 
 from openenv_gym import errors
@@ -15,6 +16,8 @@ from openenv_gym.providers.kubernetes.cluster import Cluster
 __all__ = ["ForwardAddress", "PodAddress", "Reach", "answers"]
 
 _TRY_S = 1.0
+_NOTICE_S = 3.0  # so long a cluster may take to notice that a container has ended
+_ASK_S = 0.2
 
 
 class Reach(str, Enum):
@@ -34,7 +37,17 @@ class PodAddress(TcpAddress):
         # To an address that nobody has any more, connecting takes as long as it may.
         if (lost := why_lost()) is not None:
             raise lost
-        return super().dial(min(timeout_s, max(_TRY_S, timeout_s / 4)), why_lost)
+        try:
+            return super().dial(min(timeout_s, max(_TRY_S, timeout_s / 4)), why_lost)
+        except errors.ServerUnreachableError as error:
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                # It answered once, so its process has ended.
+                end_s = time.monotonic() + min(timeout_s, _NOTICE_S)
+                while time.monotonic() < end_s:
+                    time.sleep(_ASK_S)
+                    if (lost := why_lost()) is not None:
+                        raise lost from error
+            raise
 
 
 class ForwardAddress:

@@ -12,7 +12,7 @@ from openenv_gym.providers.base import GRACE_S, NEW_ONE
 from openenv_gym.providers.kubernetes.cluster import Cluster
 from openenv_gym.providers.kubernetes.fleet import Fleet, Place
 from openenv_gym.providers.kubernetes.objects import PORT
-from openenv_gym.providers.kubernetes.pods import Incarnation, loss_of
+from openenv_gym.providers.kubernetes.pods import Incarnation, Lost, loss_of
 from openenv_gym.providers.kubernetes.reach import ForwardAddress, PodAddress, Reach, answers
 
 
@@ -54,6 +54,7 @@ class KubernetesServer:
         self._fleet = fleet
         self._state = _State.RUNNING
         self._last_log = ""
+        self._lost: Lost | None = None
         self._one: Incarnation | None = None
         self._place: Place = fleet.take()
         self.token: str | None = self._place.token
@@ -88,19 +89,11 @@ class KubernetesServer:
         name = f"The pod {self.pod} of {self._fleet.blueprint.image}"
         if self._state is _State.STOPPED or self._one is None:
             return errors.ServerDiedError(f"{name} was stopped.", hint=NEW_ONE)
-        try:
-            pod = self._cluster.read("Pod", self.pod, quick=True)
-        except errors.OpenEnvGymError:
-            return None  # the cluster is in trouble, which says nothing about the server
-        lost = loss_of(pod, self._one)
+        lost = self._lost = self._lost or self._look()
         if lost is None:
-            if pod is not None and "deletionTimestamp" in pod["metadata"]:
-                # What it wrote goes with it, soon.
-                self._last_log = self._fleet.log_of(self.pod) or self._last_log
             return None
-        log = self._fleet.log_of(self.pod, previous=lost.previous) if lost.readable else ""
         data = {
-            "log": log or self._last_log,
+            "log": self._last_log,
             "exit_code": lost.exit_code,
             "pod": self.pod,
             "node": self.node,
@@ -113,6 +106,21 @@ class KubernetesServer:
                 data=data,
             )
         return errors.ServerDiedError(f"{name} {lost.text}.", hint=NEW_ONE, data=data)
+
+    def _look(self) -> Lost | None:
+        """Ask the cluster how it ended, and keep its last lines while they can be had."""
+        assert self._one is not None
+        try:
+            pod = self._cluster.read("Pod", self.pod, quick=True)
+        except errors.OpenEnvGymError:
+            return None  # the cluster is in trouble, which says nothing about the server
+        lost = loss_of(pod, self._one)
+        # What a pod that is to end wrote goes with it, soon.
+        ends = pod is not None and "deletionTimestamp" in pod["metadata"]
+        if ends if lost is None else lost.readable:
+            previous = lost is not None and lost.previous
+            self._last_log = self._fleet.log_of(self.pod, previous=previous) or self._last_log
+        return lost
 
     def log_tail(self) -> str:
         """Return the last lines that it wrote."""

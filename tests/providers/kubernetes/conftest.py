@@ -32,6 +32,17 @@ def small(**options: Any) -> KubernetesProvider:
     return KubernetesProvider(**{"resources": SMALL, "pull": "Never", "drain_s": 2.0, **options})
 
 
+_started: list[KubernetesServer] = []
+
+
+def start(provider: KubernetesProvider, package: str = "echo_env") -> KubernetesServer:
+    """Start a server, which ends with the test."""
+    server = provider.start(ServerTarget(package))
+    assert isinstance(server, KubernetesServer)
+    _started.append(server)
+    return server
+
+
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """The cluster that KUBECONFIG names; afterwards nothing of ours is left there."""
@@ -39,6 +50,8 @@ def cluster() -> Iterator[Cluster]:
         missing("kubernetes", "no cluster: python3 dev.py kubernetes brings one up")
     found = Cluster(ClusterChoice.of(None, None, None))
     yield found
+    while _started:
+        _started.pop().stop(0.0)
     assert eventually(lambda: leftovers(found) == [], 90), leftovers(found)
     found.close()
 
@@ -67,17 +80,7 @@ def attacker_image() -> Iterator[str]:
 def attacker(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[MakeServer]:
     """Return a function that starts a server which runs given code."""
     image = request.getfixturevalue("attacker_image")
-    servers: list[KubernetesServer] = []
-
-    def make(**options: Any) -> KubernetesServer:
-        server = small(image=image, **options).start(ServerTarget("attacker:app"))
-        assert isinstance(server, KubernetesServer)
-        servers.append(server)
-        return server
-
-    yield make
+    yield lambda **options: start(small(image=image, **options), "attacker:app")
     for session in Attack.opened:
         session.connection.close(0.0)
     Attack.opened.clear()
-    for server in servers:
-        server.stop(0.0)

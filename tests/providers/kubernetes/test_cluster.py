@@ -25,7 +25,7 @@ from openenv_gym.providers.kubernetes.pods import loss_of
 from openenv_gym.providers.kubernetes.reach import ForwardAddress, PodAddress
 from openenv_gym.providers.kubernetes.server import KubernetesServer
 from tests.providers.docker.conftest import Attack
-from tests.providers.kubernetes.conftest import MakeServer, leftovers, small
+from tests.providers.kubernetes.conftest import MakeServer, leftovers, small, start
 from tests.support.cutting import CuttingAddress
 from tests.support.waiting import eventually
 from tests.vector.rollouts import infos_of, same_for
@@ -67,12 +67,6 @@ def places(env: Any) -> list[str]:
         f"{each.pod} on {each.node}" if isinstance(each, KubernetesServer) else str(each.address)
         for each in servers_of(env)
     ]
-
-
-def start(provider: Any, package: str = "echo_env") -> KubernetesServer:
-    server = provider.start(ServerTarget(package))
-    assert isinstance(server, KubernetesServer)
-    return server
 
 
 def connect(server: KubernetesServer, **options: Any) -> Connection:
@@ -224,8 +218,8 @@ def test_a_pod_that_is_to_end_lets_sessions_go_on(cluster: Cluster) -> None:
             connection.call("step", ["still here"])
             time.sleep(0.05)
     assert time.monotonic() - begin_s > 3.5  # so long it was told it may
-    assert "the server is shutting down" in str(caught.value)
-    assert "Stopping; waiting up to 4 s for 1 open session" in caught.value.data.get("log", "")
+    assert "was deleted" in str(caught.value)
+    assert "Stopping; waiting up to 4 s for 1 open session" in caught.value.data["log"]
     server.stop(0.0)
 
 
