@@ -2,10 +2,14 @@
 
 PYTHON ?= python3
 
-.PHONY: play test lint bench upstream test-swarm
+.PHONY: play test lint bench upstream test-swarm test-k8s
 
 play test lint bench upstream:
 	@$(PYTHON) dev.py $@ $(ARGS)
 
 test-swarm:
 	@$(PYTHON) dev.py swarm $(ARGS)
+
+# make test-k8s BINARIES=DIR
+test-k8s:
+	@$(PYTHON) dev.py kubernetes --binaries "$(BINARIES)" $(ARGS)

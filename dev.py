@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n"
-        + "\n".join(f"  {name:9} {_summary(function)}" for name, function in COMMANDS.items()),
+        + "\n".join(f"  {name:10} {_summary(function)}" for name, function in COMMANDS.items()),
     )
     parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to the command")
@@ -172,6 +172,28 @@ def swarm(arguments: Sequence[str]) -> int:
     return run([prepare("test"), "-m", "pytest", "-m", "swarm", *rest])
 
 
+def kubernetes(arguments: Sequence[str]) -> int:
+    """Run the tests on a real cluster: `kubernetes --binaries DIR`; root and Docker are needed."""
+    parser = argparse.ArgumentParser(prog="dev.py kubernetes", add_help=False)
+    parser.add_argument("--binaries", required=True, help="what tests/testbed/kubernetes/build.sh")
+    parsed, rest = parser.parse_known_args(arguments)
+    python = prepare("test", "images")
+    if status := _build_images(python, ["echo_env", "gymnasium"]):
+        return status
+    version = re.search(r'"(.+)"', (ROOT / "openenv_gym/_version.py").read_text(encoding="utf-8"))
+    assert version is not None
+    images = [f"--image=openenv-gym-{name}:{version[1]}" for name in ("echo", "gymnasium")]
+    return run(
+        [
+            *(python, "tests/testbed/kubernetes/cluster.py", "run"),
+            *("--binaries", parsed.binaries, *images, "--"),
+            # Shown as they come: names of pods, and hashes of trajectories.
+            *(python, "-m", "pytest", "-m", "kubernetes", "-rA", "tests/providers/kubernetes"),
+            *rest,
+        ]
+    )
+
+
 def ci(arguments: Sequence[str]) -> int:
     """Do what `.ci/run` does: `lint`, then `test`."""
     python = prepare("test", "lint")
@@ -201,6 +223,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "openenv": openenv,
     "soak": soak,
     "swarm": swarm,
+    "kubernetes": kubernetes,
     "ci": ci,
     "setup": setup,
 }

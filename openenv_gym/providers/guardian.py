@@ -3,8 +3,10 @@
 Run as a script (standard library only, so that it starts in milliseconds), it reads lines from its
 standard input: ``+THING`` to watch a thing, ``-THING`` to forget it, where a thing is
 ``process:PID:MARKER`` (with its group, and whatever inherited the marker),
-``container:NAME@DAEMON``, ``service:NAME@DAEMON`` (of a swarm, with the secret of that name), or
-``mount:DIRECTORY`` (of `make_mount`). A thing may be watched before it is there.
+``container:NAME@DAEMON``, ``service:NAME@DAEMON`` (of a swarm, with the secret of that name),
+``mount:DIRECTORY`` (of `make_mount`), or ``command:JSON``, an array of words: a program that removes
+the thing, for places that the standard library cannot talk to. A thing may be watched before it is
+there.
 When the input ends, which the kernel sees to even after SIGKILL, it gives servers a moment to end
 by themselves and removes the rest, with all their children. Imported, it offers `Guardian`, the
 owner's side.
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -53,6 +56,7 @@ _INNER = "run"
 _MAX_PLACE = 60
 _GRACE_S = 1.0
 _REMOVAL_S = 30.0
+_COMMAND_S = 120.0
 _ABSENT = 10  # so many times in a row it is not there: then it is gone
 
 
@@ -70,8 +74,8 @@ class Guardian:
         """Have a thing removed when this process is gone.
 
         Args:
-            thing: ``process:PID:MARKER``, ``container:NAME@DAEMON``, ``service:NAME@DAEMON`` or
-                ``mount:DIRECTORY``.
+            thing: ``process:PID:MARKER``, ``container:NAME@DAEMON``, ``service:NAME@DAEMON``,
+                ``mount:DIRECTORY`` or ``command:JSON``.
 
         Raises:
             OSError: No guardian can be started.
@@ -253,6 +257,14 @@ def _end(thing: str, birth: str) -> None:
         _remove(f"secrets/{name}", daemon)
     elif kind == "mount":
         remove_mount(name)
+    elif kind == "command":
+        subprocess.run(
+            json.loads(name),
+            timeout=_COMMAND_S,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
     else:
         pid, _, marker = name.partition(":")
         if _alive(thing, birth):
