@@ -4,7 +4,7 @@ Run as a script (standard library only, so that it starts in milliseconds), it r
 standard input: ``+THING`` to watch a thing, ``-THING`` to forget it, where a thing is
 ``process:PID:MARKER`` (with its group, and whatever inherited the marker),
 ``container:NAME@DAEMON``, ``service:NAME@DAEMON`` (of a swarm, with the secret of that name),
-``mount:DIRECTORY`` (of `make_mount`), or ``command:JSON``, an array of words: a program that removes
+``mount:DIRECTORY`` (of `make_mount`), or ``command:JSON``, words of a program that removes
 the thing, for places that the standard library cannot talk to. A thing may be watched before it is
 there.
 When the input ends, which the kernel sees to even after SIGKILL, it gives servers a moment to end
