@@ -95,6 +95,7 @@ class WorkerServer(Server):
         self._options = options
         self._channel = channel
         self._used = False
+        self._taking = threading.Lock()  # a letter, until its connection is among ours
         super().__init__(
             app,
             limits=Limits(**options.limits),
@@ -153,24 +154,26 @@ class WorkerServer(Server):
                 self.request_stop()
 
     def _on_letter(self, event: Event) -> None:
-        try:
-            letter = receive(self._channel, trusted=True)
-        except BlockingIOError:
+        with self._taking:
+            try:
+                letter = receive(self._channel, trusted=True)
+            except BlockingIOError:
+                self.pool.arm(self._channel.fileno())
+                return
+            if letter is None:
+                self.request_stop()  # the supervisor is gone
+                return
             self.pool.arm(self._channel.fileno())
-            return
-        if letter is None:
-            self.request_stop()  # the supervisor is gone
-            return
-        self.pool.arm(self._channel.fileno())
-        self._take(letter)
+            talking = self._take(letter)
+        _hear(talking)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """See `Server`; who was handed over while nobody knew that this is the end is answered."""
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_RD)  # what is sent from now on fails there
-        with contextlib.suppress(BlockingIOError):
+        with self._taking, contextlib.suppress(BlockingIOError):
             while (letter := receive(self._channel, trusted=True)) is not None:
-                self._take(letter)
+                _hear(self._take(letter))
         end_s = time.monotonic() + _LAST_ANSWERS_S
         while time.monotonic() < end_s and self._answers():
             time.sleep(0.01)
@@ -180,11 +183,13 @@ class WorkerServer(Server):
         with self._lock:
             return any(each.state in _UNANSWERED for each in self._connections)
 
-    def _take(self, letter: Letter) -> None:
+    def _take(self, letter: Letter) -> list[Connection]:
+        """Serve a connection that was handed over; return it where it has said something."""
+        talking: list[Connection] = []
         if letter.kind is Kind.DRAIN:
             limit_s = float(letter.data)
             threading.Thread(target=self.drain, args=(limit_s,), daemon=True).start()
-            return
+            return []
         for descriptor in letter.descriptors:
             self._used = True
             sock = socket.socket(fileno=descriptor)
@@ -200,8 +205,9 @@ class WorkerServer(Server):
                 connection = HandedRequest(self, sock, peer, said, grants, grant)
             connection.arrived_s = arrived_s
             self._serve(connection)
-            if said:  # which makes no event
-                connection.on_event(Event(sock.fileno(), readable=True, writable=False))
+            if said:
+                talking.append(connection)
+        return talking
 
 
 def main() -> int:
@@ -260,6 +266,12 @@ def _confine(options: WorkerOptions) -> None:
     if hasattr(resource, "RLIMIT_MSGQUEUE"):  # queues outlive their makers
         resource.setrlimit(resource.RLIMIT_MSGQUEUE, (0, 0))
     close_to_others()
+
+
+def _hear(connections: list[Connection]) -> None:
+    """Hear what was handed over with connections, which makes no event."""
+    for connection in connections:
+        connection.on_event(Event(connection.socket.fileno(), readable=True, writable=False))
 
 
 def _writable(channel: socket.socket) -> bool:

@@ -194,15 +194,17 @@ def rpc(site: Site, method: str, headers: dict[str, str] | None = None, **params
     return site.ask("POST", "/mcp", message, headers)
 
 
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "0"},
+}
+
+
 def test_a_session_of_mcp_is_where_it_began(serve: Serve, kind: tuple[str, ...]) -> None:
     command = serve(*kind, "--capacity", "2", environment="echo_env")
     site = site_of(command)
-    hello = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "0"},
-    }
-    begun = [rpc(site, "initialize", **hello) for _ in range(2)]
+    begun = [rpc(site, "initialize", **HELLO) for _ in range(2)]
     ids = [answer.headers["Mcp-Session-Id"] for answer in begun]
     assert len({each.partition("-")[0] for each in ids}) == 2
     for session_id in ids * 2:
@@ -223,6 +225,15 @@ def test_a_session_of_mcp_is_where_it_began(serve: Serve, kind: tuple[str, ...])
     assert rpc(site, "tools/list", {"Mcp-Session-Id": ids[0]}).status == 404
     assert eventually(lambda: "result" in rpc(site, "tools/list").json())
     assert rpc(site, "tools/list", {"Mcp-Session-Id": ids[1]}).status == 200
+
+
+def test_a_session_whose_process_ends_is_unknown_to_who_asks_meanwhile(serve: Serve) -> None:
+    site = site_of(serve("--isolate-sessions", environment="echo_env"))
+    for _ in range(10):
+        begun = rpc(site, "initialize", **HELLO).headers["Mcp-Session-Id"]
+        named = {"Mcp-Session-Id": begun}
+        assert site.ask("DELETE", "/mcp", None, named).status == 204
+        assert [rpc(site, "tools/list", named).status for _ in range(3)] == [404] * 3
 
 
 def test_a_session_of_openenv_is_where_it_began(serve: Serve, kind: tuple[str, ...]) -> None:
