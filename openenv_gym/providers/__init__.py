@@ -14,12 +14,14 @@ from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
 
 if TYPE_CHECKING:
     from openenv_gym.providers.docker import DockerProvider
+    from openenv_gym.providers.kubernetes import KubernetesProvider
     from openenv_gym.providers.process import ProcessProvider
     from openenv_gym.providers.uv import UvProvider
 
 __all__ = [
     "PROVIDERS",
     "DockerProvider",
+    "KubernetesProvider",
     "Mount",
     "Network",
     "ProcessProvider",
@@ -34,6 +36,7 @@ __all__ = [
 
 _LATE = {
     "DockerProvider": "openenv_gym.providers.docker",
+    "KubernetesProvider": "openenv_gym.providers.kubernetes",
     "ProcessProvider": "openenv_gym.providers.process",
     "UvProvider": "openenv_gym.providers.uv",
 }
