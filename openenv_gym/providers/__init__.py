@@ -14,6 +14,7 @@ from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
 
 if TYPE_CHECKING:
     from openenv_gym.providers.docker import DockerProvider
+    from openenv_gym.providers.kubernetes import KubernetesProvider
     from openenv_gym.providers.process import ProcessProvider
     from openenv_gym.providers.swarm import SwarmProvider
     from openenv_gym.providers.uv import UvProvider
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PROVIDERS",
     "DockerProvider",
+    "KubernetesProvider",
     "Mount",
     "Network",
     "ProcessProvider",
@@ -36,6 +38,7 @@ __all__ = [
 
 _LATE = {
     "DockerProvider": "openenv_gym.providers.docker",
+    "KubernetesProvider": "openenv_gym.providers.kubernetes",
     "ProcessProvider": "openenv_gym.providers.process",
     "SwarmProvider": "openenv_gym.providers.swarm",
     "UvProvider": "openenv_gym.providers.uv",

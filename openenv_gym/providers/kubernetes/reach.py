@@ -16,7 +16,7 @@ from openenv_gym.providers.kubernetes.cluster import Cluster
 __all__ = ["ForwardAddress", "PodAddress", "Reach", "answers"]
 
 _TRY_S = 1.0
-_NOTICE_S = 3.0  # so long a cluster may take to notice that a container has ended
+_NOTICE_S = 10.0  # so long a cluster may take to notice that a container has ended
 _ASK_S = 0.2
 
 

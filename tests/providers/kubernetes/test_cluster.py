@@ -317,7 +317,7 @@ def test_what_needs_more_memory_than_it_has_is_told_so(cluster: Cluster) -> None
 
 def test_an_environment_that_does_not_load_is_told_with_its_log(cluster: Cluster) -> None:
     with pytest.raises(errors.ServerStartError, match="ended with code 1") as caught:
-        small().start(ServerTarget("no_such_env"))
+        small(image="openenv-gym-echo").start(ServerTarget("no_such_env"))
     assert "no_such_env" in str(caught.value.data["log"])
 
 
