@@ -21,6 +21,7 @@
     │   └── VersionMismatchError
     ├── TransportError (ConnectionError)
     │   ├── ServerUnreachableError
+    │   │   └── CertificateError                TLS with it cannot be trusted
     │   ├── ConnectionLostError
     │   │   ├── ServerDiedError                 its process or container ended, or was killed
     │   │   └── ServerOutOfMemoryError
@@ -62,6 +63,7 @@ __all__ = [
     "AddressInUseError",
     "CancelledError",
     "CapacityError",
+    "CertificateError",
     "ConfigurationError",
     "ConnectionLostError",
     "DeadlineExceededError",
@@ -267,6 +269,12 @@ class ServerUnreachableError(TransportError):
     """Nothing answers at the address."""
 
     code = "server_unreachable"
+
+
+class CertificateError(ServerUnreachableError):
+    """The server's certificate is not one that this client trusts."""
+
+    code = "certificate"
 
 
 class ConnectionLostError(TransportError):

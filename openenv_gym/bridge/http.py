@@ -14,6 +14,7 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.client import Address, TcpAddress
+from openenv_gym.client.address import explain_tls
 
 
 __all__ = ["http_get"]
@@ -39,7 +40,8 @@ def http_get(
         ssl_context: For TLS; None trusts what the system trusts.
 
     Raises:
-        ServerUnreachableError: Nothing answers, or not in time.
+        ServerUnreachableError: Nothing answers, or not in time; `CertificateError` where its
+            certificate is not trusted.
         NotAnOpenEnvServerError: What answers does not speak HTTP, or says too much.
     """
     end_s = time.monotonic() + timeout_s
@@ -92,9 +94,7 @@ def _dial(address: Address, timeout_s: float, ssl_context: ssl.SSLContext | None
         return ssl_context.wrap_socket(sock, server_hostname=address.host)
     except OSError as error:
         sock.close()
-        raise errors.ServerUnreachableError(f"No TLS with the server at {address}: {error}.") from (
-            error
-        )
+        raise explain_tls(str(address), error) from error
 
 
 class _Limited(io.RawIOBase):

@@ -25,6 +25,7 @@ class RemoteServer:
     Args:
         base_url: Where it is.
         token: Credential for it.
+        ca_file: Certificates that are trusted in place of the system's.
         action_model: Takes the place of the model that is made of the server's schema.
         observation_model: Likewise.
         timeout_s: Limit of each request.
@@ -47,6 +48,7 @@ class RemoteServer:
         base_url: str,
         *,
         token: str | None = None,
+        ca_file: str | None = None,
         action_model: type[Action] | None = None,
         observation_model: type[Observation] | None = None,
         timeout_s: float = 120.0,
@@ -54,7 +56,7 @@ class RemoteServer:
     ) -> None:
         _check_model("action_model", action_model, Action)
         _check_model("observation_model", observation_model, Observation)
-        self.address = parse_base_url(base_url)
+        self.address = parse_base_url(base_url, ca_file=ca_file)
         self._options = WebSocketOptions(
             token=token,
             connect_timeout_s=min(timeout_s, _CONNECT_S),

@@ -94,7 +94,8 @@ def fetch_schemas(
     )
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         raise errors.UnauthorizedError(
-            f"The server at {address} wants a token, or another one.", hint="Set OPENENV_TOKEN."
+            f"The server at {address} wants a token, or another one.",
+            hint="Set OPENENV_TOKEN, or OPENENV_TOKEN_FILE.",
         )
     if status != HTTPStatus.OK:
         raise _no_server(address, f"answered GET {_PATH} with status {status}")

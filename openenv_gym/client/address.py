@@ -21,16 +21,21 @@ from openenv_gym.protocol.limits import DIAL_KEY_BYTES
 
 
 __all__ = [
+    "CA_FILE_VARIABLE",
     "Address",
     "ChannelAddress",
     "InboundAddress",
     "Loss",
     "TcpAddress",
     "UnixAddress",
+    "explain_tls",
     "not_lost",
     "parse_base_url",
 ]
 
+
+CA_FILE_VARIABLE = "OPENENV_CA_FILE"
+"""The environment variable that names the certificates of trusted CAs."""
 
 Loss = Callable[[], errors.ConnectionLostError | None]
 """Tells why a server is gone; None while it runs."""
@@ -82,12 +87,22 @@ class UnixAddress:
 
 @dataclass(frozen=True)
 class TcpAddress:
-    """A server behind a TCP port, with or without TLS."""
+    """A server behind a TCP port, with or without TLS.
+
+    Attributes:
+        host: Name or address.
+        port: Port.
+        tls: It speaks TLS.
+        prefix: Path before ``/ws``.
+        ca_file: Certificates (PEM) of which one must have signed the server's; None: those that
+            the system trusts.
+    """
 
     host: str
     port: int
     tls: bool = False
     prefix: str = ""
+    ca_file: str | None = None
 
     @property
     def uri(self) -> str:
@@ -106,10 +121,28 @@ class TcpAddress:
         if not self.tls:
             return sock
         try:
-            return ssl.create_default_context().wrap_socket(sock, server_hostname=self.host)
-        except (OSError, ssl.SSLError) as error:
+            return self.ssl_context().wrap_socket(sock, server_hostname=self.host)
+        except OSError as error:
             sock.close()
-            raise _unreachable(str(self), error) from error
+            raise explain_tls(str(self), error) from error
+        except BaseException:
+            sock.close()
+            raise
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return what this side asks of the server's certificate.
+
+        Raises:
+            InvalidOptionError: `ca_file` holds no certificates.
+        """
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except OSError as error:
+            raise errors.InvalidOptionError(
+                f"{self.ca_file} holds no certificates: {error.strerror or error}.",
+                field="ca_file",
+                hint="Expected a file in PEM, named by ca_file= or OPENENV_CA_FILE.",
+            ) from error
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -248,12 +281,18 @@ class InboundAddress:
         return self._name
 
 
-def parse_base_url(base_url: str) -> Address:
+def parse_base_url(base_url: str, *, ca_file: str | os.PathLike[str] | None = None) -> Address:
     """Read ``http(s)://``, ``ws(s)://`` or ``unix://`` URLs.
+
+    Args:
+        base_url: The URL.
+        ca_file: Certificates (PEM) that are trusted in place of the system's, where the URL asks
+            for TLS; by default the file that ``OPENENV_CA_FILE`` names.
 
     Raises:
         InvalidOptionError: It is none of these.
     """
+    trusted = os.environ.get(CA_FILE_VARIABLE) or None if ca_file is None else os.fspath(ca_file)
     with contextlib.suppress(ValueError):  # brackets that do not match, a port out of range
         parts = urlsplit(str(base_url))
         if parts.scheme == "unix" and (parts.netloc + parts.path):
@@ -261,12 +300,30 @@ def parse_base_url(base_url: str) -> Address:
         if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname:
             tls = parts.scheme in ("https", "wss")
             prefix = re.sub(r"(/ws)?/*$", "", parts.path)
-            return TcpAddress(parts.hostname, parts.port or (443 if tls else 80), tls, prefix)
+            port = parts.port or (443 if tls else 80)
+            return TcpAddress(parts.hostname, port, tls, prefix, trusted if tls else None)
     raise errors.InvalidOptionError(
         f"{base_url!r:.120} is no address of a server.",
         field="base_url",
         hint="Expected http://host:port, https://host or unix:///path/to/socket.",
     )
+
+
+def explain_tls(shown: str, error: OSError) -> errors.ServerUnreachableError:
+    """Return what it means that no TLS came about."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return errors.CertificateError(
+            f"The certificate of the server at {shown} is not trusted: {error.verify_message}.",
+            hint="Name the file with its CA (ca_file=, or OPENENV_CA_FILE), and reach it by a name "
+            "that its certificate has.",
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or error
+        return errors.ServerUnreachableError(
+            f"The server at {shown} does not agree on TLS: {reason}.",
+            hint="Where it speaks none, its address begins with http:// or ws://.",
+        )
+    return _unreachable(shown, error)
 
 
 def _connect(sock: socket.socket, target: str, timeout_s: float, shown: str) -> socket.socket:

@@ -36,7 +36,9 @@ def explain_refusal(
     data = {"status": status}
     if status == HTTPStatus.UNAUTHORIZED:
         return errors.UnauthorizedError(
-            f"{where} wants a token, or another one.", hint="Set OPENENV_TOKEN.", data=data
+            f"{where} wants a token, or another one.",
+            hint="Set OPENENV_TOKEN, or OPENENV_TOKEN_FILE.",
+            data=data,
         )
     spoken = response.headers.get("Sec-WebSocket-Protocol", "")
     named = _SUBPROTOCOLS.findall(f"{spoken} {body}")

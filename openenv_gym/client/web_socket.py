@@ -27,7 +27,7 @@ from websockets.typing import Subprotocol
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
-from openenv_gym.client.address import Address, Loss, TcpAddress, not_lost
+from openenv_gym.client.address import Address, Loss, TcpAddress, explain_tls, not_lost
 from openenv_gym.client.refusals import explain_refusal
 from openenv_gym.protocol.limits import PATH
 
@@ -44,7 +44,7 @@ class WebSocketOptions:
     Attributes:
         headers: Further headers of the opening request.
         token: Credential, sent as ``Authorization: Bearer TOKEN``.
-        ssl_context: For ``https`` and ``wss``; None trusts what the system trusts.
+        ssl_context: For ``https`` and ``wss``; None trusts what the address says.
         connect_timeout_s: Limit of connecting and the handshake together.
         close_timeout_s: How long a server may take to agree to the end of the connection.
         ping_interval_s: How often a ping asks whether the server is still there; None for never.
@@ -108,6 +108,7 @@ class WebSocket:
         Raises:
             ServerUnreachableError: Nothing answers.
             NotAnOpenEnvServerError: Something else answers.
+            CertificateError: Its certificate is not trusted.
             UnauthorizedError: The server wants a token, or another one.
             VersionMismatchError: The server does not know this protocol's version.
         """
@@ -118,7 +119,7 @@ class WebSocket:
         elif not _is_loopback(address.host):
             how = {"compression": "deflate", "proxy": True}
         if isinstance(address, TcpAddress) and address.tls:
-            how["ssl"] = options.ssl_context or True
+            how["ssl"] = options.ssl_context or address.ssl_context()
         try:
             connection = await connect(
                 address.uri if path is None else address.uri.removesuffix(PATH) + path,
@@ -260,6 +261,8 @@ def _explain_failure(address: Address, error: BaseException) -> errors.OpenEnvGy
             hint="Is it an OpenEnv server, and not overloaded? Or raise connect_timeout_s."
             + (" Or does it speak http, without TLS?" if _uses_tls(address) else ""),
         )
+    if isinstance(error, ssl.SSLError):
+        return explain_tls(str(address), error)
     if isinstance(error, OSError | ImportError | ProxyError | UnicodeError):  # of a name of a host
         said = getattr(error, "strerror", None) or error
         return errors.ServerUnreachableError(

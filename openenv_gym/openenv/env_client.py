@@ -15,6 +15,7 @@ from openenv_gym import errors
 from openenv_gym.client.address import parse_base_url
 from openenv_gym.client.link import seconds
 from openenv_gym.client.web_socket import WebSocketOptions
+from openenv_gym.credentials import token_of_process
 from openenv_gym.models import State, StepResult
 from openenv_gym.openenv.calls import awaitable
 from openenv_gym.openenv.channels import Wire, check_wire
@@ -74,12 +75,14 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         mode: ``"simulation"``, or ``"production"``, in which an agent has tools and no control of
             the simulation (`MCPToolClient`); None reads ``OPENENV_CLIENT_MODE``.
         headers: Further headers of the opening request.
-        token: Credential, sent as bearer token; ``OPENENV_TOKEN`` where neither this nor a header
-            ``Authorization`` is given.
+        token: Credential, sent as bearer token; where neither this nor a header ``Authorization``
+            is given, ``OPENENV_TOKEN``, or what is in the file that ``OPENENV_TOKEN_FILE`` names.
         protocol: ``"auto"``: the binary protocol of this library where the server speaks it, else
             OpenEnv's JSON; ``"binary"`` and ``"json"`` insist.
         options: What the environment is made with; only the binary protocol carries that.
-        ssl_context: For ``https`` and ``wss``; None trusts what the system trusts.
+        ssl_context: For ``https`` and ``wss``, where `ca_file` does not say enough.
+        ca_file: Certificates that are trusted in place of the system's; by default the file that
+            ``OPENENV_CA_FILE`` names.
 
     Raises:
         InvalidOptionError: One of them is not taken; `field` names it.
@@ -105,6 +108,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         protocol: Wire = "auto",
         options: Mapping[str, Any] | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
     ) -> None:
         if base_url is None and provider is None:
             raise errors.InvalidOptionError(
@@ -114,7 +118,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             )
         given = dict(headers or {})
         if token is None and not any(name.lower() == "authorization" for name in given):
-            token = os.environ.get("OPENENV_TOKEN")
+            token = token_of_process()
         socket = WebSocketOptions(
             headers=given,
             token=token,
@@ -134,7 +138,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         )
         self._base_url = None if base_url is None else str(base_url).rstrip("/")
         if base_url is not None:
-            self._link = ServerLink(link_options, parse_base_url(base_url))
+            self._link = ServerLink(link_options, parse_base_url(base_url, ca_file=ca_file))
         else:
             self._link = ServerLink(link_options, launch=as_launch(provider))
         self._children: list[EnvClient[ActT, ObsT, StateT]] = []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openenv_gym import errors
+from openenv_gym.credentials import token_of_process
 
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def reach(
     timeout_s: float,
     wait_s: float,
     vector: dict[str, Any] | None = None,
+    ca_file: str | None = None,
 ) -> Reached:
     """Open a session on a server that runs already.
 
@@ -56,9 +57,15 @@ def reach(
     from openenv_gym.client import Connection, parse_base_url
 
     models = {name: options.pop(name) for name in _MODELS if name in options}
-    token = os.environ.get("OPENENV_TOKEN")
+    token = token_of_process()
     if entry.package is None:
-        how = {**models, "token": token, "timeout_s": timeout_s, "wait_s": wait_s}
+        how = {
+            **models,
+            "token": token,
+            "ca_file": ca_file,
+            "timeout_s": timeout_s,
+            "wait_s": wait_s,
+        }
         bridged = _bridge(base_url, how, options, vector)
         if bridged is not None:
             return bridged
@@ -70,7 +77,7 @@ def reach(
         )
     try:
         connection = Connection(
-            parse_base_url(base_url),
+            parse_base_url(base_url, ca_file=ca_file),
             options,
             package=entry.package,
             token=token,

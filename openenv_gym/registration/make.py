@@ -31,6 +31,7 @@ def make_env(
     *,
     provider: str | Provider | None = None,
     base_url: str | None = None,
+    ca_file: str | None = None,
     server: SharedServer | None = None,
     allow_unisolated: bool = False,
     render_mode: str | None = None,
@@ -52,6 +53,8 @@ def make_env(
         base_url: Address of a server that runs already (``http://host:port``,
             ``unix:///path``). The variable ``OPENENV_BASE_URL`` stands for it where it is None
             and no provider is named.
+        ca_file: With `base_url`, certificates (PEM) that are trusted in place of the system's; the
+            variable ``OPENENV_CA_FILE`` stands for it where it is None.
         server: What `start_server` returned, to share it with other environments.
         allow_unisolated: Run an environment that runs untrusted code where nothing contains it.
         render_mode: How to render.
@@ -74,6 +77,7 @@ def make_env(
         entry,
         provider=provider,
         base_url=base_url,
+        ca_file=ca_file,
         server=server,
         allow_unisolated=allow_unisolated,
         render_mode=render_mode,
@@ -95,6 +99,7 @@ def _make_remote(
     *,
     provider: str | Provider | None,
     base_url: str | None,
+    ca_file: str | None,
     server: SharedServer | None,
     allow_unisolated: bool,
     render_mode: str | None,
@@ -107,6 +112,7 @@ def _make_remote(
         entry.id,
         provider=provider,
         base_url=base_url,
+        ca_file=ca_file,
         server=server,
         allow_unisolated=allow_unisolated,
         render_mode=render_mode,
@@ -116,12 +122,13 @@ def _make_remote(
     )
     human = render_mode == "human"
     options = session_options(entry, render_mode, options)
-    place, where = choose_place(provider, base_url, server)
+    place, where = choose_place(provider, base_url, server, ca_file)
     release = _nothing
     if place == "server":
         connection = where.connect(entry, options, timeout_s=timeout_s, wait_s=wait_s)
     elif place == "base_url":
-        connection, release = reach(entry, where, options, timeout_s=timeout_s, wait_s=wait_s)
+        how: dict[str, Any] = {"timeout_s": timeout_s, "wait_s": wait_s, "ca_file": ca_file}
+        connection, release = reach(entry, where, options, **how)
     else:
         running = start(entry, provider, allow_unisolated=allow_unisolated)
         release = running.stop
@@ -148,17 +155,24 @@ def session_options(
     return options
 
 
-def choose_place(provider: Any, base_url: Any, server: Any) -> tuple[str, Any]:
+def choose_place(provider: Any, base_url: Any, server: Any, ca_file: Any = None) -> tuple[str, Any]:
     """Return which of three arguments says where the server is, and what it says.
 
     Raises:
-        InvalidOptionError: More than one of them does.
+        InvalidOptionError: More than one of them does; or there is a `ca_file`, and no address for
+            it to count at.
     """
     given = {"provider": provider, "base_url": base_url, "server": server}
     if len(named := [name for name, value in given.items() if value is not None]) > 1:
         raise errors.InvalidOptionError(
             f"{' and '.join(named)} each say where the server is; expected one of them.",
             field=named[-1],
+        )
+    if ca_file is not None and named and base_url is None:
+        raise errors.InvalidOptionError(
+            f"ca_file={ca_file!r:.80}: only a server at base_url= may have a certificate.",
+            field="ca_file",
+            hint=f"Leave it away, or {named[0]}=.",
         )
     if not named and (url := os.environ.get("OPENENV_BASE_URL")) is not None:
         return "base_url", url

@@ -56,6 +56,7 @@ def make_vector_env(
     on_failure: str = "raise",
     provider: str | Provider | None = None,
     base_url: str | Sequence[str] | None = None,
+    ca_file: str | None = None,
     server: SharedServer | None = None,
     allow_unisolated: bool = False,
     timeout_s: float = 120.0,
@@ -90,6 +91,7 @@ def make_vector_env(
             `RemoteVectorEnv.from_members`.
         provider: Where servers run; see `make_env`, as for the following.
         base_url: Address of a server that runs already, or several of them.
+        ca_file: See `make_env`.
         server: What `start_server` returned.
         allow_unisolated: Run untrusted code where nothing contains it.
         timeout_s: Limit of each request.
@@ -147,13 +149,16 @@ def make_vector_env(
         allow_unisolated=allow_unisolated,
     )
     place, where = choose_place(
-        provider, list(base_url) if isinstance(base_url, (list, tuple)) else base_url, server
+        provider,
+        list(base_url) if isinstance(base_url, (list, tuple)) else base_url,
+        server,
+        ca_file,
     )
     if place == "server":
         members = opening.share(where, num_envs, num_servers or 1)
     elif place == "base_url":
         urls = where if isinstance(where, list) else [where]
-        members = opening.reach(urls, num_envs, num_servers or len(urls))
+        members = opening.reach(urls, num_envs, num_servers or len(urls), ca_file)
     else:
         contained = entry.untrusted and not allow_unisolated
         if num_servers is None:
@@ -212,15 +217,16 @@ class _Opening:
 
         return self._open(num_envs, num_sessions, open_one)
 
-    def reach(self, urls: list[str], num_envs: int, num_sessions: int) -> list[Member]:
+    def reach(
+        self, urls: list[str], num_envs: int, num_sessions: int, ca_file: str | None
+    ) -> list[Member]:
         """Open sessions on servers that run already, in turns."""
         from openenv_gym.vector import Opened
 
         def open_one(index: int, vector: dict[str, Any]) -> Opened:
             url = urls[index % len(urls)]
-            return Opened(
-                *reach(self._entry, url, dict(self.options), vector=vector, **self._limits)
-            )
+            how: dict[str, Any] = {"vector": vector, "ca_file": ca_file, **self._limits}
+            return Opened(*reach(self._entry, url, dict(self.options), **how))
 
         return self._open(num_envs, num_sessions, open_one)
 
