@@ -11,22 +11,24 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
 from openenv_gym.protocol.limits import Limits
+from openenv_gym.server.access import add_access_arguments, parse_arguments, read_access
 from openenv_gym.server.application import load_app
+from openenv_gym.server.logs import LogFormat, log_to_stderr
 from openenv_gym.server.memory import give_back_memory
 from openenv_gym.server.mode import MODE_VARIABLE, Mode
-from openenv_gym.server.process import close_to_others, log_to_stderr, raise_descriptor_limit
+from openenv_gym.server.process import close_to_others, raise_descriptor_limit
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
 
 _MAX_LOG_BYTES = 16 << 20
 _MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # of the address of a Unix socket
+_DESCRIPTORS_WITH_TLS = 3  # of a connection
 _SESSION_PIDS = 256
 _SESSION_THREADS = 8  # of a process that holds one session
 
@@ -61,6 +63,12 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--max-waiting", type=_integer(0), default=4096, help="clients that may wait"
+    )
+    parser.add_argument(
+        "--max-sessions-per-peer",
+        type=_integer(1),
+        metavar="N",
+        help="sessions and waiting clients of one address (of IPv6, one network of 64 bits)",
     )
     parser.add_argument(
         "--max-threads", type=_integer(1), default=64, help="steps that may run at once"
@@ -107,16 +115,22 @@ def main(argv: list[str] | None = None) -> int:
         help="production: whoever connects calls tools at /mcp, and can neither reset nor step; "
         f"by default what {MODE_VARIABLE} says",
     )
-    parser.add_argument("--token-file", type=Path, help="file with the token that clients show")
+    add_access_arguments(parser)
+    parser.add_argument(
+        "--log-format",
+        choices=[each.value for each in LogFormat],
+        default=LogFormat.TEXT.value,
+        help="json: one object a line",
+    )
     parser.add_argument("--debug", action="store_true", help="send tracebacks to clients")
     parser.add_argument("--version", action="version", version=f"openenv-gym {__version__}")
-    options = parser.parse_args(argv)
+    options = parse_arguments(parser, argv)
     addresses = (options.port, options.uds, options.dial, options.channel_fd)
     if all(address is None for address in addresses):
         options.port = 8000
     if options.isolate_sessions and options.workers != 1:
         parser.error("--isolate-sessions has a process for each session: leave --workers away")
-    log_to_stderr(debug=options.debug)
+    log_to_stderr(debug=options.debug, form=LogFormat(options.log_format))
     if options.mode is not None:
         os.environ[MODE_VARIABLE] = options.mode  # for workers, too
     try:
@@ -127,17 +141,18 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    token = _read_token(options.token_file) if options.token_file else None
+    access = read_access(options)
     if options.owner_stdin:
         # The token is its first line; its end, later on, that the owner is gone.
-        token = _read_line(0)
-    raise_descriptor_limit(options.capacity)
+        access["token"] = _read_line(0)
+    tls = access["tls"] is not None
+    raise_descriptor_limit(options.capacity * (_DESCRIPTORS_WITH_TLS if tls else 1))
     limits = Limits(
         max_frame_bytes=options.max_frame_bytes,
         resume_grace_s=options.resume_grace_s,
         idle_timeout_s=options.idle_timeout_s,
     )
-    server = _make_server(options, limits, token)
+    server = _make_server(options, limits, access)
     # What an environment forks must not hold connections open when this process is gone.
     os.register_at_fork(after_in_child=server.close_after_fork)
     if options.uds is not None:
@@ -146,7 +161,8 @@ def _serve(options: argparse.Namespace) -> int:
     if options.port is not None:
         host, port = server.listen_tcp(options.host, options.port)
         shown = f"[{host}]" if ":" in host else host
-        print(f"Serving {server.app.name} on http://{shown}:{port}", flush=True)
+        scheme = "https" if tls else "http"
+        print(f"Serving {server.app.name} on {scheme}://{shown}:{port}", flush=True)
     if options.channel_fd is not None:
         os.set_inheritable(options.channel_fd, False)
         server.adopt_channel(socket.socket(fileno=options.channel_fd))
@@ -194,7 +210,7 @@ def _serve(options: argparse.Namespace) -> int:
     os._exit(0)
 
 
-def _make_server(options: argparse.Namespace, limits: Limits, token: str | None) -> Server:
+def _make_server(options: argparse.Namespace, limits: Limits, access: dict[str, Any]) -> Server:
     if options.workers == 1 and not options.isolate_sessions:
         return Server(
             load_app(
@@ -207,8 +223,8 @@ def _make_server(options: argparse.Namespace, limits: Limits, token: str | None)
             max_waiting=options.max_waiting,
             max_threads=options.max_threads,
             max_envs=options.max_envs,
-            token=token,
             debug=options.debug,
+            **access,
         )
     from openenv_gym.server.workers import Supervisor, WorkerOptions
 
@@ -224,6 +240,7 @@ def _make_server(options: argparse.Namespace, limits: Limits, token: str | None)
             else options.max_threads,
             max_envs=options.max_envs,
             debug=options.debug,
+            log_format=options.log_format,
             limits=limits.to_wire(),
             isolate=alone,
             max_pids=options.session_pids,
@@ -231,9 +248,9 @@ def _make_server(options: argparse.Namespace, limits: Limits, token: str | None)
         workers=0 if alone else options.workers,
         capacity=options.capacity,
         max_waiting=options.max_waiting,
-        token=token,
         directory=options.session_directory,
         first_user=options.session_user,
+        **access,
     )
 
 
@@ -280,28 +297,6 @@ def _socket_path(text: str) -> str:
             f"a socket, not of {size}: {text!r}"
         )
     return text
-
-
-def _read_token(path: Path) -> str:
-    """Read the credential that clients must show.
-
-    Raises:
-        InvalidOptionError: The file cannot be read, or holds nothing that a header can carry.
-    """
-    try:
-        token = path.read_bytes().decode("ascii").strip()
-    except OSError as error:
-        raise errors.InvalidOptionError(
-            f"Cannot read the token file {path}: {error.strerror}.", field="token_file"
-        ) from error
-    except UnicodeDecodeError:
-        token = ""
-    if not token or not token.isprintable():
-        raise errors.InvalidOptionError(
-            f"The token file {path} holds no token; expected one line of printable ASCII.",
-            field="token_file",
-        )
-    return token
 
 
 def _read_line(fd: int) -> str:

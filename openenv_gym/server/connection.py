@@ -22,8 +22,10 @@ from openenv_gym.protocol.frames import (
     encode_frame,
 )
 from openenv_gym.server.dialects import BinaryDialect, Dialect, Work
+from openenv_gym.server.figures import code_of
 from openenv_gym.server.http import Call, Upgrade
 from openenv_gym.server.http_messages import HttpResponse
+from openenv_gym.server.peers import asked_by
 from openenv_gym.server.poller import Event
 from openenv_gym.server.replies import ReplyCoder
 from openenv_gym.server.request_reader import RequestReader
@@ -53,6 +55,8 @@ class Connection(Stream):
     Attributes:
         session: What it is heard on.
         shares: The client may send SHARE.
+        received_bytes: What came, in all.
+        arrived_s: When a session was asked for, on the clock of `time.monotonic`; 0 before that.
         descriptor: Between WELCOME and the first request, where the client may share memory.
     """
 
@@ -75,6 +79,8 @@ class Connection(Stream):
         )
         self._dialect: Dialect = BinaryDialect(self)
         self._work: list[Work] = []
+        self.received_bytes = 0
+        self.arrived_s = 0.0
         self.session: Session | None = None
         self._reading = threading.Lock()
         self._holds = False  # messages that came before anybody listened
@@ -109,7 +115,7 @@ class Connection(Stream):
         self._expire_output(now_s)
         waits = (ConnectionState.HTTP, ConnectionState.HELLO, ConnectionState.CLOSING)
         if self.state in waits and now_s > self.deadline_s:
-            _log.info("%s: closed, %s took too long", self.peer, self.state.value)
+            self._note(f"closed, {self.state.value} took too long")
             if self.state is ConnectionState.HELLO:
                 self._send(_close_frame(1008, "no HELLO in time"))
             self._drop()
@@ -134,6 +140,7 @@ class Connection(Stream):
                     count = self.descriptor.receive(sock, buffer)
             except BlockingIOError:
                 return
+            self.received_bytes += count
             reader.received(count)
             self._take_all()
             if count == 0:
@@ -161,6 +168,7 @@ class Connection(Stream):
             return
         except OSError:
             data = b""
+        self.received_bytes += len(data)
         if self._first_bytes is not None:
             self.deadline_s = time.monotonic() + self.site.limits.handshake_timeout_s
             first_bytes, self._first_bytes = self._first_bytes, None
@@ -175,6 +183,8 @@ class Connection(Stream):
         reader = self._requests
         begun = reader.call is not None
         answer = reader.feed(data)
+        if answer is not None and not isinstance(answer, HttpResponse):
+            self.peer = self.site.router.peer_behind(answer.request) or self.peer
         if reader.call is not None and not begun:
             self.deadline_s += reader.call.body_bytes / _MIN_BODY_RATE
         if reader.take_go():
@@ -208,15 +218,20 @@ class Connection(Stream):
         """Have a request answered, and end."""
         request = call.request
         try:
-            response = call.route.handler(request)
+            with asked_by(self.peer):
+                response = call.route.handler(request)
         except BaseException as error:  # an environment may well call sys.exit()
-            _log.warning("%s %s: %s", request.method, request.path, error)
+            _log.warning(
+                "%s %s: %s", request.method, request.path, error, extra={"peer": self.peer}
+            )
             response = HttpResponse.of_text(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"
             )
         self._respond(replace(response, bare=request.method == "HEAD"))
 
     def _respond(self, response: HttpResponse) -> None:
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            self.site.figures.error(f"http_{response.status.value}")
         self._send([response.to_bytes()])
         self._finish(linger=True)
 
@@ -241,6 +256,7 @@ class Connection(Stream):
 
     def opening(self) -> None:
         """Wait for a session."""
+        self.arrived_s = self.arrived_s or time.monotonic()
         self.state = ConnectionState.OPENING
         self._reader.max_message_bytes = self.site.limits.max_frame_bytes
 
@@ -309,14 +325,21 @@ class Connection(Stream):
         """Take what came while nothing was taken, and wait for more."""
         self.on_event(Event(self._fd, readable=True, writable=False))
 
+    def _facts(self) -> dict[str, str]:
+        facts = super()._facts()
+        if self.session is not None:
+            facts["session"] = self.session.name
+        return facts
+
     # -- end ----------------------------------------------------------------------------------
 
     def _reject(self, error: BaseException) -> None:
         """Say what was wrong, and close."""
+        self.site.figures.error(code_of(error))
         parts, code = self._dialect.refusal(error)
         self.send_packet(parts)
         if isinstance(error, errors.ProtocolError):
-            _log.info("%s: %s", self.peer, error)
+            self._note(str(error))
         self._send(_close_frame(code))
         self._finish(linger=True)
         self._leave()

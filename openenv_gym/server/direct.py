@@ -10,6 +10,7 @@ from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.protocol.messages import Failure, Request, Result, error_from_wire
+from openenv_gym.server.peers import who_asks
 from openenv_gym.server.session import Session
 from openenv_gym.server.sessions import Sessions
 
@@ -42,6 +43,10 @@ class DirectCaller:
         options: What the environment is made with.
         timeout_s: Limit of opening it.
 
+    Attributes:
+        peer: Whose HTTP request it is for.
+        arrived_s: When it was made, on the clock of `time.monotonic`.
+
     Raises:
         CapacityError: The server is full.
         DeadlineExceededError: It took too long.
@@ -54,6 +59,8 @@ class DirectCaller:
     shares = False
 
     def __init__(self, sessions: Sessions, options: dict[str, Any], *, timeout_s: float) -> None:
+        self.peer = who_asks()
+        self.arrived_s = time.monotonic()
         self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._room = threading.BoundedSemaphore(_MAX_CALLS)

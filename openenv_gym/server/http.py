@@ -25,6 +25,7 @@ from websockets.typing import Subprotocol
 
 from openenv_gym.protocol.limits import PATH, SUBPROTOCOL, Limits
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Route
+from openenv_gym.server.peers import forwarded_peer
 
 
 __all__ = ["MAX_HEAD_BYTES", "Call", "Router", "Upgrade", "trusted_hosts"]
@@ -77,6 +78,7 @@ class Router:
         hosts: Names under which pages of this server itself may use it.
         max_body_bytes: Largest body.
         admitted: Somebody else has checked the credential and the origin of what comes here.
+        peer_header: Where a proxy tells who connects.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Router:
         hosts: Iterable[str] = (),
         max_body_bytes: int = Limits.max_frame_bytes,
         admitted: bool = False,
+        peer_header: str | None = None,
     ) -> None:
         self.routes = tuple(routes)
         self._token = token
@@ -95,6 +98,13 @@ class Router:
         self._hosts = frozenset(hosts)
         self._max_body_bytes = max_body_bytes
         self._admitted = admitted
+        self._peer_header = None if peer_header is None else peer_header.lower()
+
+    def peer_behind(self, request: HttpRequest) -> str | None:
+        """Return who is behind the proxy that a request came through; None: it told nobody."""
+        if self._peer_header is None:
+            return None
+        return forwarded_peer(request.headers.get(self._peer_header, ""))
 
     def answer(self, head: bytes) -> Upgrade | Call | HttpResponse:
         """Decide about a complete request head, up to and with its empty line."""
@@ -126,6 +136,12 @@ class Router:
         if request.path in self._websockets and request.method == "GET":
             return self._upgrade(request)  # which says what a WebSocket needs
         return self._not_found(request, sorted({route.method for route, _ in matching}))
+
+    def refuse_tls(self) -> HttpResponse:
+        """Answer who begins with a TLS handshake."""
+        return HttpResponse.of_text(
+            HTTPStatus.BAD_REQUEST, "No TLS is spoken here: use http:// or ws://."
+        )
 
     def too_large(self) -> HttpResponse:
         """Answer a head beyond the limit."""

@@ -22,6 +22,7 @@ class Outbox:
     Attributes:
         size_bytes: What waits to be sent.
         progress_s: When the peer last took something, on the monotonic clock.
+        sent_bytes: What it has taken in all.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -29,6 +30,7 @@ class Outbox:
         self._parts: deque[memoryview] = deque()
         self.size_bytes = 0
         self.progress_s = 0.0
+        self.sent_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -47,10 +49,12 @@ class Outbox:
             try:
                 if len(parts) == 1:
                     sent = self._socket.send(parts[0])
+                    self.sent_bytes += sent
                     if sent == len(parts[0]):
                         return False
                 else:
                     sent = self._socket.sendmsg(parts)
+                    self.sent_bytes += sent
             except BlockingIOError:
                 sent = 0
             except OSError:
@@ -76,6 +80,7 @@ class Outbox:
                 self.clear()
                 return
             self.size_bytes -= sent
+            self.sent_bytes += sent
             self.progress_s = time.monotonic()
             while sent:
                 first = self._parts[0]

@@ -15,7 +15,6 @@ __all__ = [
     "close_to_others",
     "die_with",
     "gain_nothing",
-    "log_to_stderr",
     "raise_descriptor_limit",
 ]
 
@@ -37,16 +36,6 @@ def bootstrap(module: str) -> str:
         here = os.getcwd()
     path = [entry or here for entry in sys.path]
     return f"import sys; sys.path[:] = {path!a}; from {module} import main; sys.exit(main())"
-
-
-def log_to_stderr(*, debug: bool, who: str = "") -> None:
-    """Set logging up, for a process that does nothing else."""
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.INFO,
-        format=f"%(asctime)s %(levelname)s {who}%(name)s: %(message)s",
-    )
-    # At DEBUG it logs the heads of requests, and with them the token.
-    logging.getLogger("websockets").setLevel(logging.INFO)
 
 
 def close_to_others() -> None:

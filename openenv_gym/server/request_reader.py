@@ -11,6 +11,7 @@ from openenv_gym.server.http_messages import HttpResponse
 __all__ = ["RequestReader"]
 
 _HEAD_END = b"\r\n\r\n"
+_TLS_HANDSHAKE = b"\x16\x03"
 _MAX_READ_BYTES = 1 << 20
 
 
@@ -66,6 +67,8 @@ class RequestReader:
         return self.call._replace(request=replace(self.call.request, body=body))
 
     def _read_head(self) -> Upgrade | Call | HttpResponse | None:
+        if self._data.startswith(_TLS_HANDSHAKE):
+            return self._router.refuse_tls()  # at once: its head would never end
         end = self._data.find(_HEAD_END)
         if end < 0 and len(self._data) <= MAX_HEAD_BYTES:
             return None

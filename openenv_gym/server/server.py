@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import logging
 import os
@@ -13,36 +12,42 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from openenv_gym import errors
+from openenv_gym.metrics import CONTENT_TYPE
 from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.limits import PATH, Limits
 from openenv_gym.protocol.messages import Goaway
 from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.dialects import Dialect
+from openenv_gym.server.dialing import OwnerDialer
+from openenv_gym.server.figures import Figures, write_figures
 from openenv_gym.server.http import Router, trusted_hosts
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Note, Route
+from openenv_gym.server.listening import Exposure, open_tcp, open_unix
 from openenv_gym.server.mcp.attached import AttachedDialect
 from openenv_gym.server.mcp.dialect import McpDialect
 from openenv_gym.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from openenv_gym.server.mode import Mode
 from openenv_gym.server.openenv.dialect import JsonDialect
 from openenv_gym.server.openenv.routes import OpenEnvRoutes
+from openenv_gym.server.peers import peer_of
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.sessions import Sessions
-from openenv_gym.server.unix_paths import remove_stale
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
+
+if TYPE_CHECKING:
+    import ssl
+
+    from openenv_gym.server.tls import TlsRelays
 
 __all__ = ["Server"]
 
 _log = logging.getLogger(__name__)
 
-_BACKLOG = 4096
 _ACCEPT_AT_ONCE = 64
 
 
@@ -58,12 +63,17 @@ class Server:
         max_envs: Sub-environments that a vector session may have; it takes one place.
         pinned_threads: Threads for environments with thread affinity.
         token: Credential that clients must show.
+        exposure: Who can reach it where it asks for no token.
+        tls: What it shows to clients on TCP ports, which then speak TLS; see `server_context`.
+        max_sessions_per_peer: Sessions and waiting clients of one address; None for any number.
+        peer_header: Header in which a proxy, through which alone clients come, tells who they are.
         admitted: Another process has checked who connects.
         debug: Send tracebacks to clients.
 
     Attributes:
         mcp: What answers at ``/mcp``.
         openenv: OpenEnv's routes.
+        figures: What is counted.
         left: How many connections have closed since it began.
     """
 
@@ -80,12 +90,18 @@ class Server:
         max_envs: int = DEFAULT_MAX_ENVS,
         pinned_threads: int = 4,
         token: str | None = None,
+        exposure: Exposure | None = None,
+        tls: ssl.SSLContext | None = None,
+        max_sessions_per_peer: int | None = None,
+        peer_header: str | None = None,
         admitted: bool = False,
         debug: bool = False,
     ) -> None:
         self.app = app
         self.limits = limits or Limits()
         self.left = 0
+        self._token = token
+        self._exposure = exposure
         self.pool = Pool(max_threads=max_threads, housekeeping=self._keep_house)
         self.sessions = self._make_sessions(
             capacity=capacity,
@@ -93,7 +109,9 @@ class Server:
             debug=debug,
             pinned_threads=pinned_threads,
             max_envs=max_envs,
+            max_sessions_per_peer=max_sessions_per_peer,
         )
+        self.figures = self.sessions.figures
         self.mcp = McpEndpoint(self.sessions, app.name)
         self.openenv = OpenEnvRoutes(
             self.sessions,
@@ -109,9 +127,17 @@ class Server:
             hosts=trusted_hosts(),
             max_body_bytes=self.limits.max_frame_bytes,
             admitted=admitted,
+            peer_header=peer_header,
         )
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
+        self._relays: TlsRelays | None = None
+        if tls is not None:
+            from openenv_gym.server.tls import TlsRelays
+
+            self._relays = TlsRelays(
+                self.pool, tls, handshake_s=self.limits.handshake_timeout_s, serve=self.adopt
+            )
         self._listeners: list[socket.socket] = []
         self._paths: list[str] = []
         self._next_warning_s = 0.0
@@ -127,12 +153,13 @@ class Server:
         """Listen on a TCP port (0: any free one) and return the address.
 
         Raises:
+            InvalidOptionError: Others than this machine could connect, no token is asked for, and
+                nobody has declared that this is meant.
             AddressInUseError: The port is taken.
         """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._bind(listener, (host, port), f"{host}:{port}")
+        exposed = self._token is not None or self._exposure is not None
+        listener = open_tcp(host, port, exposed=exposed)
+        self._listen(listener)
         bound = listener.getsockname()
         return bound[0], bound[1]
 
@@ -142,14 +169,12 @@ class Server:
         Raises:
             AddressInUseError: Somebody listens there, or the path is not a socket.
         """
-        remove_stale(path)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
-        try:
-            self._bind(listener, path, path)
-        finally:
-            os.umask(before)
+        self._listen(open_unix(path))
         self._paths.append(path)
+
+    def _listen(self, listener: socket.socket) -> None:
+        self._listeners.append(listener)
+        self.pool.add(listener.fileno(), functools.partial(self._accept, listener))
 
     def adopt(
         self,
@@ -205,55 +230,21 @@ class Server:
         Raises:
             TransportError: He does not listen there, or left no key.
         """
-        try:
-            key = Path(f"{path}.key").read_bytes()
-            self._dial(path, key)
-        except OSError as error:
-            raise errors.TransportError(
-                f"Cannot reach the owner at {path}: {error.strerror}."
-            ) from error
-
-    def _dial(self, path: str, key: bytes) -> None:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.connect(path)
-            sock.sendall(key)
-        except OSError:
-            sock.close()
-            raise
-        self.adopt(sock, "owner", first_bytes=functools.partial(self._dial_again, path, key))
-
-    def _dial_again(self, path: str, key: bytes) -> None:
-        try:
-            self._dial(path, key)
-        except OSError:
-            _log.info("The owner is gone")
-            self.request_stop()
-
-    def _bind(self, listener: socket.socket, address: Any, shown: str) -> None:
-        try:
-            listener.bind(address)
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            listener.close()
-            if error.errno == errno.EADDRINUSE:
-                raise errors.AddressInUseError(
-                    f"Cannot listen on {shown}: the address is in use.",
-                    hint="Stop the other server, or choose another port or path.",
-                ) from error
-            raise errors.TransportError(f"Cannot listen on {shown}: {error.strerror}.") from error
-        listener.setblocking(False)
-        self._listeners.append(listener)
-        self.pool.add(listener.fileno(), functools.partial(self._accept, listener))
+        OwnerDialer(path, self.adopt, self.request_stop).begin()
 
     def _accept(self, listener: socket.socket, event: Event) -> None:
         try:
             for _ in range(_ACCEPT_AT_ONCE):
                 sock, address = listener.accept()
-                if sock.family != socket.AF_UNIX:
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                self.adopt(sock, str(address or "unix"))
+                if sock.family == socket.AF_UNIX:
+                    self.adopt(sock, peer_of(address))
+                    continue
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                if self._relays is None:
+                    self.adopt(sock, peer_of(address))
+                else:
+                    self._relays.accept(sock, peer_of(address))
         except BlockingIOError:
             pass
         except OSError as error:
@@ -328,6 +319,8 @@ class Server:
             connections = list(self._connections)
         for connection in connections:
             connection.finish(1001, "the server stops")
+        if self._relays is not None:
+            self._relays.finish()
         self.pool.stop(timeout_s)
         os.close(self._stop_fd)
         os.close(self._stop_end)
@@ -336,6 +329,8 @@ class Server:
         """In a child that the environment forked: do not keep what belongs to this server open."""
         descriptors = {listener.fileno() for listener in self._listeners}
         descriptors |= {connection.fileno() for connection in self._connections}
+        if self._relays is not None:
+            descriptors |= self._relays.descriptors()
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (*descriptors, *self.pool.poller.descriptors()):
             if descriptor >= 0:
@@ -348,6 +343,7 @@ class Server:
         """Drop a connection that has closed."""
         with self._lock:
             self._connections.discard(connection)
+            self.figures.end_connection(connection.received_bytes, connection.sent_bytes)
             self.left += 1
 
     def _keep_house(self, now_s: float) -> None:
@@ -355,6 +351,8 @@ class Server:
             connections = list(self._connections)
         for connection in connections:
             connection.expire(now_s)
+        if self._relays is not None:
+            self._relays.expire(now_s)
         self.sessions.expire(now_s)
 
     # -- routes -------------------------------------------------------------------------------
@@ -366,6 +364,7 @@ class Server:
         return [
             Route("GET", "/health", self._health, open=True, quick=True, note=health),
             Route("GET", "/metadata", self._metadata, note=metadata),
+            Route("GET", "/metrics", self._metrics),
             *(self.openenv.control() if self.app.mode is Mode.SIMULATION else []),
             *self.openenv.information(),
             *self.mcp.routes(),
@@ -378,6 +377,25 @@ class Server:
 
     def _metadata(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse.of_json(self._facts)
+
+    def _metrics(self, request: HttpRequest) -> HttpResponse:
+        sessions = self.sessions
+        text = write_figures(
+            self.sum_figures(),
+            active=sessions.taken,
+            queued=sessions.waiting,
+            capacity=sessions.capacity,
+        )
+        return HttpResponse(HTTPStatus.OK, text.encode(), CONTENT_TYPE)
+
+    def sum_figures(self) -> Figures:
+        """Return figures of all sessions and connections, past and present."""
+        figures = self.sessions.sum_figures()
+        with self._lock:
+            for connection in self._connections:
+                figures.received_bytes += connection.received_bytes
+                figures.sent_bytes += connection.sent_bytes
+        return figures
 
     def make_dialect(self, connection: Connection, request: HttpRequest) -> Dialect:
         """Return what is spoken on a WebSocket whose client offered no subprotocol."""

@@ -11,10 +11,12 @@ from enum import Enum
 from typing import Any, Protocol
 
 from openenv_gym import errors
+from openenv_gym.metrics import Tally
 from openenv_gym.protocol.codec import encode_packet, move_buffers, packet_size
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import Failure, Request, Result, error_to_wire
 from openenv_gym.protocol.server_session import ServerSession, lost_session
+from openenv_gym.server.figures import Figures
 from openenv_gym.server.host import Host
 from openenv_gym.server.mode import Mode
 from openenv_gym.server.pinned import PinnedThread
@@ -24,6 +26,9 @@ from openenv_gym.server.replies import PACKETS, ReplyCoder
 __all__ = ["Outlet", "Session", "SessionState"]
 
 _log = logging.getLogger(__name__)
+
+
+_STEPS = frozenset({"step", "json_step"})
 
 
 class Outlet(Protocol):
@@ -68,6 +73,12 @@ class Session:
         mode: What whoever is connected may do.
         debug: Send tracebacks along.
         pinned: The only thread that touches the environment, where it asks for one.
+        peer: Who opened it.
+        figures: Where errors are counted.
+
+    Attributes:
+        peer: As above.
+        steps: How long steps took.
     """
 
     def __init__(
@@ -81,7 +92,12 @@ class Session:
         mode: Mode = Mode.SIMULATION,
         debug: bool = False,
         pinned: PinnedThread | None = None,
+        peer: str = "",
+        figures: Figures | None = None,
     ) -> None:
+        self.peer = peer
+        self.steps = Tally()
+        self._figures = figures or Figures()
         self.protocol = ServerSession(limits)
         self.state = SessionState.DETACHED
         self.last_used_s = time.monotonic()
@@ -102,6 +118,11 @@ class Session:
     def name(self) -> str:
         """Public name, fit for logs."""
         return self.protocol.name
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a log says beside its text."""
+        return {"session": self.name, "peer": self.peer}
 
     # -- connections --------------------------------------------------------------------------
 
@@ -268,7 +289,9 @@ class Session:
         try:
             host.close()
         except BaseException:
-            _log.exception("Session %s: close() of the environment failed", self.name)
+            _log.exception(
+                "Session %s: close() of the environment failed", self.name, extra=self.facts
+            )
         if connection is not None:
             connection.finish()
         self._ended(self)
@@ -296,11 +319,16 @@ class Session:
                 )
             finally:
                 extras = host.extras(request.op)
+            if request.op in _STEPS:
+                steps = self.steps
+                steps.counts[took_ns.bit_length()] += 1
+                steps.total_ns += took_ns
             timing = [begin_ns - arrived_ns, took_ns]
             return self._encode(Result(request.id, value, timing, extras), request.op)
         except BaseException as error:  # an environment may well call sys.exit()
             trace = traceback.format_exc() if self._debug else None
             wire = error_to_wire(error, traceback=trace)
+            self._figures.error(wire["code"])
             if trace is not None and wire["code"] == "environment_failed":
                 wire["data"]["traceback"] = trace
             try:

@@ -18,7 +18,9 @@ from openenv_gym.protocol.limits import SHARED_MEMORY, VERSION, Limits
 from openenv_gym.protocol.messages import Welcome, check_version
 from openenv_gym.protocol.server_session import lost_session
 from openenv_gym.server.application import Application
+from openenv_gym.server.figures import Figures
 from openenv_gym.server.host import Host
+from openenv_gym.server.peers import PeerBounds
 from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.replies import ReplyCoder
@@ -38,9 +40,13 @@ class Entrant(Outlet, Protocol):
 
     Attributes:
         shares: The client may share memory.
+        peer: Where it comes from.
+        arrived_s: When it asked for a session, on the clock of `time.monotonic`.
     """
 
     shares: bool
+    peer: str
+    arrived_s: float
 
     @property
     def coder(self) -> ReplyCoder:
@@ -74,10 +80,12 @@ class Sessions:
         debug: Send tracebacks to clients.
         pinned_threads: Threads for environments with thread affinity.
         max_envs: Sub-environments that a vector session may have; it takes one place.
+        max_sessions_per_peer: Sessions and waiting clients of one peer; None for any number.
         name_prefix: What names of sessions begin with.
 
     Attributes:
         draining: No session is opened any more.
+        figures: What is counted; sessions that exist count for themselves.
         name_prefix: As above.
     """
 
@@ -92,10 +100,12 @@ class Sessions:
         debug: bool,
         pinned_threads: int,
         max_envs: int = DEFAULT_MAX_ENVS,
+        max_sessions_per_peer: int | None = None,
         name_prefix: str = "",
     ) -> None:
         self.draining = False
         self.name_prefix = name_prefix
+        self.figures = Figures()
         self._app = app
         self._limits = limits
         self._pool = pool
@@ -105,6 +115,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._by_name: dict[str, Session] = {}
         self._places = 0
+        self._peers = PeerBounds(max_sessions_per_peer)
         self._waiting: deque[_Waiting] = deque()
         self._pinned: list[PinnedThread] = []
         self._pinned_threads = pinned_threads
@@ -161,12 +172,18 @@ class Sessions:
             overdue = [w for w in self._waiting if now_s > w.until_s]
             for waiting in overdue:
                 self._waiting.remove(waiting)
+                self._peers.uncount(waiting.connection.peer)
             sessions = list(self._by_name.values())
         for waiting in overdue:
             waiting.connection.refuse(self._full())
         for session in sessions:
             if session.expired(now_s):
-                _log.info("Session %s: expired (%s)", session.name, session.state.value)
+                _log.info(
+                    "Session %s: expired (%s)",
+                    session.name,
+                    session.state.value,
+                    extra=session.facts,
+                )
                 session.end()
 
     def drain(self) -> None:
@@ -174,6 +191,8 @@ class Sessions:
         self.draining = True
         with self._lock:
             waiting, self._waiting = list(self._waiting), deque()
+            for one in waiting:
+                self._peers.uncount(one.connection.peer)
         for one in waiting:
             one.connection.refuse(_draining())
 
@@ -193,8 +212,10 @@ class Sessions:
         """Forget a client that waited for a place and has left."""
         if self._waiting:
             with self._lock:
-                kept = [one for one in self._waiting if one.connection is not connection]
-                self._waiting = deque(kept)
+                gone = [one for one in self._waiting if one.connection is connection]
+                for one in gone:
+                    self._waiting.remove(one)
+                    self._peers.uncount(one.connection.peer)
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -216,13 +237,16 @@ class Sessions:
         if not isinstance(wait_s, (int, float)) or not 0 <= wait_s <= 86_400:
             raise errors.ProtocolError("Expected wait_s in 0..86400.", field="wait_s")
         with self._lock:
+            self._peers.check(connection.peer)
             if self._places < self._capacity:
                 work = self._open_work(connection, opening)  # which may find an option wrong
                 self._places += 1
+                self._peers.count(connection.peer)
                 return work
             if wait_s > 0 and len(self._waiting) < self._max_waiting:
                 until_s = time.monotonic() + wait_s
                 self._waiting.append(_Waiting(connection, opening, until_s))
+                self._peers.count(connection.peer)
                 return None
         raise self._full()
 
@@ -256,6 +280,8 @@ class Sessions:
                 mode=self._app.mode,
                 debug=self._debug,
                 pinned=pinned,
+                peer=connection.peer,
+                figures=self.figures,
             )
             session.protocol.name = f"{self.name_prefix}{session.name}"
             packet: list[Any] = []
@@ -272,15 +298,21 @@ class Sessions:
                 packet = encode_packet(Welcome(body).to_wire())
         except BaseException as error:  # an environment may well call sys.exit()
             if self._debug and not isinstance(error, errors.OpenEnvGymError):
-                _log.warning("Cannot make the environment:\n%s", traceback.format_exc())
+                _log.warning(
+                    "Cannot make the environment:\n%s",
+                    traceback.format_exc(),
+                    extra={"peer": connection.peer},
+                )
             if host is not None:
                 with contextlib.suppress(BaseException):
                     host.close()
-            self._leave()
+            self._leave(connection.peer)
             connection.refuse(error)
             return
         with self._lock:
             self._by_name[session.name] = session
+        _log.info("Session %s: opened for %s", session.name, session.peer, extra=session.facts)
+        self.figures.claim(int((time.monotonic() - connection.arrived_s) * 1e9))
         if connection.opened(session):
             session.attach(connection, packet)
             connection.attached()
@@ -305,11 +337,16 @@ class Sessions:
     def _forget(self, session: Session) -> None:
         with self._lock:
             known = self._by_name.pop(session.name, None)
+            if known is not None:
+                self.figures.end_session(known.steps)
         if known is not None:
-            self._leave()
+            _log.info("Session %s: ended", session.name, extra=session.facts)
+            self._leave(session.peer)
 
-    def _leave(self) -> None:
-        """Give a place back, and let the next in."""
+    def _leave(self, peer: str) -> None:
+        """Give a peer's place back, and let the next in."""
+        with self._lock:
+            self._peers.uncount(peer)
         while True:
             with self._lock:
                 if not self._waiting or self.draining:
@@ -319,11 +356,35 @@ class Sessions:
                 try:
                     work: Work | BaseException = self._open_work(waiting.connection, waiting.body)
                 except BaseException as error:
+                    self._peers.uncount(waiting.connection.peer)
                     work = error
             if not isinstance(work, BaseException):
                 self._pool.spawn(work)
                 return
             waiting.connection.refuse(work)  # and the next one may come
+
+    @property
+    def taken(self) -> int:
+        """Places that are taken, also by sessions that are still being opened."""
+        return self._places
+
+    @property
+    def waiting(self) -> int:
+        """Clients that wait for a place."""
+        return len(self._waiting)
+
+    @property
+    def capacity(self) -> int:
+        """Sessions that may exist at once."""
+        return self._capacity
+
+    def sum_figures(self) -> Figures:
+        """Return figures of all sessions, past and present."""
+        with self._lock:
+            figures = self.figures.copy()
+            for session in self._by_name.values():
+                figures.steps.merge(session.steps)
+        return figures
 
     def _full(self) -> errors.CapacityError:
         return errors.CapacityError(

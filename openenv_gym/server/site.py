@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import Application
+from openenv_gym.server.figures import Figures
 from openenv_gym.server.http import Router
 from openenv_gym.server.http_messages import HttpRequest
 from openenv_gym.server.pool import Pool
@@ -38,6 +39,7 @@ class Site(Protocol):
     """What connections need of the server they belong to."""
 
     app: Application
+    figures: Figures
     limits: Limits
     pool: Pool
     router: Router

@@ -57,6 +57,19 @@ class Stream(ABC):
         """Descriptor of the socket."""
         return self.socket.fileno()
 
+    @property
+    def sent_bytes(self) -> int:
+        """What the peer took, in all."""
+        return self._outbox.sent_bytes
+
+    def _note(self, text: str) -> None:
+        """Log something about this connection."""
+        _log.info("%s: %s", self.peer, text, extra=self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        """Return what a log says beside its text."""
+        return {"peer": self.peer}
+
     # -- what is read and what becomes of it is the connection's business -----------------------
 
     @abstractmethod
@@ -106,7 +119,7 @@ class Stream(ABC):
 
     def _expire_output(self, now_s: float) -> None:
         if self._outbox and now_s > self._outbox.progress_s + _NO_PROGRESS_S:
-            _log.info("%s: dropped, it takes nothing", self.peer)
+            self._note("dropped, it takes nothing")
             self._drop()
 
     # -- end ----------------------------------------------------------------------------------

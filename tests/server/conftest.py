@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 from openenv_gym.client import UnixAddress
 from openenv_gym.client.transport import Transport, encode_message
 from openenv_gym.server import Server, create_app
+from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv
 
 
@@ -81,3 +85,47 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.close()
+
+
+class Command:
+    """A server that was started by command."""
+
+    def __init__(self, path: Path, *arguments: str, **environ: str) -> None:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("OPENENV_")}
+        self._log = (path / "log").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "openenv_gym.server", "gymnasium", "--port", "0", *arguments],
+            env={**kept, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    def log(self) -> str:
+        return Path(self._log.name).read_text()
+
+    def url(self) -> str:
+        def serves() -> bool:
+            assert self.process.poll() is None, self.log()
+            return "Serving" in self.log()
+
+        assert eventually(serves, 60), self.log()
+        return self.log().partition(" on ")[2].split()[0].replace("0.0.0.0", "127.0.0.1")
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+        self._log.close()
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Any]:
+    made: list[Command] = []
+
+    def start(*arguments: str, **environ: str) -> Command:
+        made.append(Command(tmp_path, *arguments, **environ))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()

@@ -48,15 +48,6 @@ def test_wrong_arguments_are_told(
     assert expected in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", [None, b"", b" \n", b"\x00\xff", b"one\ntwo", b"caf\xc3\xa9"])
-def test_a_token_file_without_a_token_is_refused(tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "token"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(errors.InvalidOptionError, match=r"token file .*token"):
-        command._read_token(path)
-
-
 def test_a_description_is_the_environments_own() -> None:
     class Plain(MCPEnvironment):
         pass
@@ -69,11 +60,6 @@ def test_a_description_is_the_environments_own() -> None:
 
     assert create_app(Plain).metadata()["description"] == "Plain environment"
     assert create_app(Worded).metadata()["description"] == "Is worded."
-
-
-def test_a_token_file_with_a_token(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("s3cret\n")
-    assert command._read_token(tmp_path / "token") == "s3cret"
 
 
 @pytest.mark.parametrize("target", ["os:path", "os:sep", "os:nope", ":x", ".a:b"])

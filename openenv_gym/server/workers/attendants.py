@@ -36,7 +36,7 @@ class Attendants(Staff):
         slots: Where they run; one more than there are sessions, for the one that is ready.
     """
 
-    def __init__(self, options: WorkerOptions, left: Callable[[], None], slots: Slots) -> None:
+    def __init__(self, options: WorkerOptions, left: Callable[[str], None], slots: Slots) -> None:
         super().__init__(options, left)
         self._slots = slots
         self._spare: Worker | None = None
@@ -75,7 +75,7 @@ class Attendants(Staff):
         self._ignore(worker)
         self._begun.set()
 
-    def _has_left(self, worker: Worker) -> None:
+    def _has_left(self, worker: Worker, peer: str) -> None:
         """Believe nothing: its session has ended when it has."""
 
     def _ended(self, worker: Worker) -> None:
@@ -105,8 +105,8 @@ class Attendants(Staff):
     def _bury(self, worker: Worker, *, clean: bool) -> None:
         assert worker.slot is not None
         self._slots.give_back(worker.slot, clean=clean)
-        for _ in range(worker.places):
-            self._left()
+        for peer in worker.peers:
+            self._left(peer)
 
     def _kill(self, worker: Worker) -> None:
         if not worker.kill_group() and worker.slot is not None:
@@ -174,9 +174,9 @@ class Attendants(Staff):
         # Nobody else gets what was offered and not taken, whatever the reason was.
         self._spare = worker if not taken else None
         if taken:
-            worker.places = 1
+            worker.peers = [connection.peer]
         elif taken is None:  # the client has left
-            self._left()
+            self._left(connection.peer)
         else:
             self._later.append(lambda: self._place(connection))
 

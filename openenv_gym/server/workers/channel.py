@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import tempfile
 from collections.abc import Sequence
 from enum import Enum
@@ -20,6 +21,7 @@ __all__ = ["Kind", "Letter", "join_connection", "receive", "send", "split_connec
 _INLINE_BYTES = 32 << 10
 _PACKET_BYTES = 2 * _INLINE_BYTES
 _MAX_DESCRIPTORS = 2
+_CONNECTION = struct.Struct("<dB")  # when it asked, and the size of its name
 _NO_MEMFD = not hasattr(os, "memfd_create")
 
 
@@ -37,7 +39,7 @@ class Kind(bytes, Enum):
     READY = b"r"
     """From a worker: it serves; JSON about its application."""
     LEFT = b"l"
-    """From a worker: a session that it was to open has ended, or was never opened."""
+    """From a worker: a session that it was to open has ended, or was never opened; its peer."""
 
 
 class Letter(NamedTuple):
@@ -109,16 +111,23 @@ def receive(channel: socket.socket, *, trusted: bool) -> Letter | None:
     return Letter(kind, data, descriptors)
 
 
-def join_connection(peer: str, read: bytes) -> bytes:
-    """Return the data of a letter with a connection: where it is from, and what it has said."""
+def join_connection(peer: str, arrived_s: float, read: bytes) -> bytes:
+    """Return the data of a letter with a connection.
+
+    Args:
+        peer: Where it is from.
+        arrived_s: When it asked for a session, on the monotonic clock, which is the machine's.
+        read: What it has said.
+    """
     name = peer.encode()[:255]
-    return bytes([len(name)]) + name + read
+    return _CONNECTION.pack(arrived_s, len(name)) + name + read
 
 
-def split_connection(data: bytes) -> tuple[str, bytes]:
+def split_connection(data: bytes) -> tuple[str, float, bytes]:
     """Read what `join_connection` returned."""
-    end = 1 + data[0]
-    return data[1:end].decode(errors="replace"), data[end:]
+    arrived_s, size = _CONNECTION.unpack_from(data)
+    end = _CONNECTION.size + size
+    return data[_CONNECTION.size : end].decode(errors="replace"), arrived_s, data[end:]
 
 
 def _send(channel: socket.socket, packet: bytes, descriptors: Sequence[int]) -> None:

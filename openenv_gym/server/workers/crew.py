@@ -32,7 +32,7 @@ class Crew(Staff):
         count: How many workers there are.
     """
 
-    def __init__(self, options: WorkerOptions, left: Callable[[], None], count: int) -> None:
+    def __init__(self, options: WorkerOptions, left: Callable[[str], None], count: int) -> None:
         super().__init__(options, left)
         self._count = count
         self._turns = 0
@@ -53,10 +53,9 @@ class Crew(Staff):
     def _has_taken(self, worker: Worker, fd: int) -> None:
         """See `Staff`: it is the worker's business alone."""
 
-    def _has_left(self, worker: Worker) -> None:
-        if worker.places:
-            worker.places -= 1
-            self._left()
+    def _has_left(self, worker: Worker, peer: str) -> None:
+        if worker.peers:
+            self._left(worker.free_place(peer))
 
     def _ended(self, worker: Worker) -> None:
         if not self._begun.is_set():
@@ -79,8 +78,8 @@ class Crew(Staff):
                 worker.places,
                 pause_s,
             )
-        for _ in range(worker.places):
-            self._left()
+        for peer in worker.peers:
+            self._left(peer)
 
     def _is_busy(self) -> bool:
         return bool(self._starts) or super()._is_busy()
@@ -110,12 +109,12 @@ class Crew(Staff):
         for worker in self._by_load():
             taken = self._offer(worker, connection)
             if taken is None:  # the client has left
-                self._left()
+                self._left(connection.peer)
                 return
             if taken:
                 self._turns += 1
                 worker.turn = self._turns
-                worker.places += 1
+                worker.peers.append(connection.peer)
                 return
         self._later.append(lambda: self._place(connection))  # all are being replaced
 

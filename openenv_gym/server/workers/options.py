@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from openenv_gym.protocol.limits import Limits
+from openenv_gym.server.logs import LogFormat
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
 
@@ -25,6 +26,7 @@ class WorkerOptions:
         max_threads: Steps that may run at once.
         max_envs: Sub-environments that a session may have.
         debug: Send tracebacks to clients.
+        log_format: How it logs.
         limits: Sizes and times.
         isolate: It serves a single session, and ends with it.
         own_user: It is a user of its own.
@@ -41,6 +43,7 @@ class WorkerOptions:
     max_threads: int = 64
     max_envs: int = DEFAULT_MAX_ENVS
     debug: bool = False
+    log_format: str = LogFormat.TEXT.value
     limits: dict[str, Any] = field(default_factory=lambda: Limits().to_wire())
     isolate: bool = False
     own_user: bool = False

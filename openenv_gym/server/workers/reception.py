@@ -8,6 +8,7 @@ request that needs an environment.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,8 @@ _SESSION_PARAMETER = "session_id"
 _MAX_HELLO_BYTES = 1 << 20
 _MAX_HEARD_BYTES = 2 * _MAX_HELLO_BYTES
 
-Deliver = Callable[[int, str, bytes], bool]
-"""Takes a descriptor, a name for logs, and what the connection has said; False: not taken."""
+Deliver = Callable[[int, bytes], bool]
+"""Takes a descriptor, and what the connection has said; False: not taken."""
 
 
 class Reception(Connection):
@@ -64,7 +65,7 @@ class Reception(Connection):
                     return None
                 # Who does not read what we answered him would miss it.
                 if not self._outbox:
-                    if not deliver(self._fd, self.peer, self._said or self._recorder.heard()):
+                    if not deliver(self._fd, self._said or self._recorder.heard()):
                         return False
                     self.state = ConnectionState.CLOSED
                     self.site.pool.remove(self._fd)
@@ -124,6 +125,7 @@ class Reception(Connection):
             super()._answer(call)
             return
         self._wanted, self._said = call, request.head + request.body
+        self.arrived_s = time.monotonic()
         name = _session_of(request) if need is Need.SESSION else None
         if name is not None:
             self.kind = Kind.VISIT

@@ -34,7 +34,7 @@ class Worker:
         failures: How many in a row before it ended soon after they began.
 
     Attributes:
-        places: Sessions that it holds or opens.
+        peers: Whose sessions it holds or opens, one entry for each.
         ready: It has said that it serves.
         keeps: It was given a connection that may leave a session behind.
         turn: When it was last given a session, counted.
@@ -54,7 +54,7 @@ class Worker:
         self.channel = channel
         self.slot = slot
         self.failures = failures
-        self.places = 0
+        self.peers: list[str] = []
         self.ready = False
         self.keeps = False
         self.turn = 0
@@ -62,6 +62,18 @@ class Worker:
         self.pidfd = -1
         with contextlib.suppress(AttributeError, OSError):  # not everywhere
             self.pidfd = os.pidfd_open(process.pid)
+
+    @property
+    def places(self) -> int:
+        """How many sessions it holds or opens."""
+        return len(self.peers)
+
+    def free_place(self, peer: str) -> str:
+        """Take note that a session has ended; return whose it was, whatever the worker says."""
+        if peer in self.peers:
+            self.peers.remove(peer)
+            return peer
+        return self.peers.pop()
 
     def has_ended(self) -> bool:
         """Tell whether it has, and leave its number taken."""

@@ -43,10 +43,10 @@ class Staff(ABC):
 
     Args:
         options: What all workers are told.
-        left: Called when a session has ended, or could not be opened.
+        left: Called when a session of a peer has ended, or could not be opened.
     """
 
-    def __init__(self, options: WorkerOptions, left: Callable[[], None]) -> None:
+    def __init__(self, options: WorkerOptions, left: Callable[[str], None]) -> None:
         self._options = options
         self._left = left
         self._workers: dict[int, Worker] = {}
@@ -92,6 +92,25 @@ class Staff(ABC):
     def visit(self, sock: socket.socket) -> None:
         """Give a worker a connection that has said nothing yet."""
         self._do(lambda: self._visit(sock))
+
+    def visit_each(self, timeout_s: float) -> dict[int, socket.socket]:
+        """Return a connection to each worker that serves, by its number."""
+        made: queue.SimpleQueue[dict[int, socket.socket]] = queue.SimpleQueue()
+
+        def visit() -> None:
+            lines = {}
+            for worker in self._workers.values():
+                if worker.ready:
+                    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+                    lines[worker.number] = ours
+                    self._send_visitor(worker, theirs)
+            made.put(lines)
+
+        self._do(visit)
+        try:
+            return made.get(timeout=timeout_s)
+        except queue.Empty:
+            return {}
 
     def drain(self, limit_s: float) -> None:
         """Have clients told that the server stops."""
@@ -212,7 +231,7 @@ class Staff(ABC):
                     self.facts = _read_facts(letter.data)
                 self._is_ready(worker)
             elif letter.kind is Kind.LEFT:
-                self._has_left(worker)
+                self._has_left(worker, letter.data.decode(errors="replace"))
 
     def _resume(self, connection: Reception, name: str) -> None:
         number = name.partition("-")[0]
@@ -227,8 +246,9 @@ class Staff(ABC):
     def _offer(self, worker: Worker, connection: Reception) -> bool | None:
         """Hand a connection over; see `Reception.hand_over`."""
 
-        def deliver(fd: int, peer: str, said: bytes) -> bool:
-            taken = send(worker.channel, connection.kind, join_connection(peer, said), [fd])
+        def deliver(fd: int, said: bytes) -> bool:
+            data = join_connection(connection.peer, connection.arrived_s, said)
+            taken = send(worker.channel, connection.kind, data, [fd])
             if taken:
                 worker.keeps |= connection.keeps
                 self._has_taken(worker, fd)
@@ -238,12 +258,14 @@ class Staff(ABC):
 
     def _send_visitor(self, worker: Worker, sock: socket.socket) -> None:
         with sock:
-            send(worker.channel, Kind.VISIT, join_connection("supervisor", b""), [sock.fileno()])
+            send(
+                worker.channel, Kind.VISIT, join_connection("supervisor", 0.0, b""), [sock.fileno()]
+            )
 
     def _refuse_all(self, connection: Reception, error: errors.OpenEnvGymError) -> None:
         """Refuse a connection for which a place was taken."""
         connection.refuse(error)
-        self._left()
+        self._left(connection.peer)
 
     # -- what kinds of staff differ in --------------------------------------------------------
 
@@ -256,8 +278,8 @@ class Staff(ABC):
         """Note that a worker serves."""
 
     @abstractmethod
-    def _has_left(self, worker: Worker) -> None:
-        """Note that one of its sessions has ended."""
+    def _has_left(self, worker: Worker, peer: str) -> None:
+        """Note that one of its sessions has ended, of this peer as it says."""
 
     @abstractmethod
     def _has_taken(self, worker: Worker, fd: int) -> None:

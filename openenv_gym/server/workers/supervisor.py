@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
-import socket
-import time
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, ClassVar
 
 from openenv_gym import errors
@@ -16,9 +11,11 @@ from openenv_gym.protocol.limits import Limits
 from openenv_gym.protocol.messages import check_version
 from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
+from openenv_gym.server.figures import Figures
 from openenv_gym.server.server import Server
 from openenv_gym.server.sessions import Entrant, Sessions
 from openenv_gym.server.workers.attendants import Attendants
+from openenv_gym.server.workers.census import Census, ask_worker
 from openenv_gym.server.workers.crew import Crew
 from openenv_gym.server.workers.grants import Grants
 from openenv_gym.server.workers.isolation import Slots
@@ -31,7 +28,6 @@ __all__ = ["Supervisor"]
 
 _START_S = 120.0
 _VISIT_S = 30.0
-_MAX_ANSWER_BYTES = 4 << 20
 _MAX_THREADS = 16  # nothing here takes long
 
 
@@ -66,9 +62,9 @@ class Dispatcher(Sessions):
         """Give a connection to the worker that holds the session that it names."""
         self.staff.resume(connection, name)
 
-    def free_place(self) -> None:
-        """Take note that a session has ended, or could not be opened."""
-        self._leave()
+    def free_place(self, peer: str) -> None:
+        """Take note that a session of a peer has ended, or could not be opened."""
+        self._leave(peer)
 
     def _open_work(self, connection: Entrant, opening: dict[str, Any]) -> Callable[[], None]:
         if not isinstance(connection, Reception):
@@ -87,7 +83,8 @@ class Supervisor(Server):
         workers: How many there are; 0: one for each session, which ends with it.
         capacity: Sessions that may exist at once, in all of them.
         max_waiting: Clients that may wait for a place.
-        token: Credential that clients must show.
+        access: What `Server` is told about who may connect: ``token``, ``exposure``, ``tls``
+            and so on.
         directory: For a process for each session: see `Slots`.
         first_user: Likewise.
 
@@ -105,13 +102,15 @@ class Supervisor(Server):
         workers: int,
         capacity: int = 4096,
         max_waiting: int = 4096,
-        token: str | None = None,
         directory: str | None = None,
         first_user: int | None = None,
+        **access: Any,
     ) -> None:
         self._staff: Staff
+        self._census: Census | None = None
         if workers:
             self._staff = Crew(options, self._free_place, workers)
+            self._census = Census(self._staff)
         else:
             slots = Slots(capacity + 1, directory=directory, first_user=first_user)
             self._staff = Attendants(options, self._free_place, slots)
@@ -130,8 +129,8 @@ class Supervisor(Server):
                 max_waiting=max_waiting,
                 max_threads=_MAX_THREADS,
                 max_envs=options.max_envs,
-                token=token,
                 debug=options.debug,
+                **access,
             )
         except BaseException:
             self._staff.stop()
@@ -142,8 +141,8 @@ class Supervisor(Server):
         self._dispatcher.staff = self._staff
         return self._dispatcher
 
-    def _free_place(self) -> None:
-        self._dispatcher.free_place()
+    def _free_place(self, peer: str) -> None:
+        self._dispatcher.free_place(peer)
 
     def drain(self, timeout_s: float) -> bool:
         """See `Server`."""
@@ -167,30 +166,14 @@ class Supervisor(Server):
         return self._ask("/schema")
 
     def _ask(self, path: str) -> dict[str, Any]:
-        """Get what a worker answers on one of its routes.
+        return ask_worker(self._staff, path, _VISIT_S)
 
-        Raises:
-            TransportError: It does not answer, or no map.
-        """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        end_s = time.monotonic() + _VISIT_S
-        received = b""
-        with ours:
-            ours.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-            self._staff.visit(theirs)
-            with contextlib.suppress(OSError):
-                while len(received) < _MAX_ANSWER_BYTES:
-                    ours.settimeout(max(end_s - time.monotonic(), 0.001))
-                    if not (data := ours.recv(1 << 16)):
-                        break
-                    received += data
-        head, _, content = received.partition(b"\r\n\r\n")
-        if f" {HTTPStatus.OK.value} ".encode() not in head.partition(b"\r\n")[0]:
-            raise errors.TransportError(f"No worker answers {path}.")
-        answer = json.loads(content)
-        if not isinstance(answer, dict):
-            raise errors.TransportError(f"A worker answered no map on {path}.")
-        return answer
+    def sum_figures(self) -> Figures:
+        """See `Server`; a process that holds one session is not believed, and not asked."""
+        figures = super().sum_figures()
+        if self._census is not None:
+            figures.merge(self._census.take())
+        return figures
 
 
 def _make_nothing() -> Any:

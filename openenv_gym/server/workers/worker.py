@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -20,17 +21,19 @@ from openenv_gym import errors
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import Application, load_app
 from openenv_gym.server.connection import Connection
+from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Route
+from openenv_gym.server.logs import LogFormat, log_to_stderr
 from openenv_gym.server.poller import Event
 from openenv_gym.server.process import (
     close_to_others,
     die_with,
     gain_nothing,
-    log_to_stderr,
     raise_descriptor_limit,
 )
 from openenv_gym.server.server import Server
 from openenv_gym.server.sessions import Entrant, Sessions
 from openenv_gym.server.site import ConnectionState
+from openenv_gym.server.workers.census import FIGURES_PATH
 from openenv_gym.server.workers.channel import Kind, Letter, receive, send, split_connection
 from openenv_gym.server.workers.grants import Grant, Grants
 from openenv_gym.server.workers.handed import HandedConnection, HandedRequest
@@ -49,16 +52,11 @@ _RATHER_ME = "500"  # when memory runs out; the supervisor stays at 0
 class WorkerSessions(Sessions):
     """Sessions whose places the supervisor counts: it hears of each that is free again."""
 
-    tell: Callable[[], None]
+    tell: Callable[[str], None]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.grants = Grants()
-
-    @property
-    def places(self) -> int:
-        """Places that are taken, also by sessions that are still being opened."""
-        return self._places
 
     def enter(self, connection: Entrant, body: dict[str, Any]) -> Callable[[], None] | None:
         """See `Sessions`."""
@@ -66,7 +64,7 @@ class WorkerSessions(Sessions):
             return super().enter(connection, body)
         except BaseException:
             if "resume" not in body:
-                self.tell()
+                self.tell(connection.peer)
             raise
 
     def begin(self, connection: Entrant, options: dict[str, Any]) -> Callable[[], None] | None:
@@ -75,12 +73,12 @@ class WorkerSessions(Sessions):
         try:
             return super().begin(connection, options)
         except BaseException:
-            self.tell()
+            self.tell(connection.peer)
             raise
 
-    def _leave(self) -> None:
-        super()._leave()
-        self.tell()
+    def _leave(self, peer: str) -> None:
+        super()._leave(peer)
+        self.tell(peer)
 
 
 class WorkerServer(Server):
@@ -127,15 +125,22 @@ class WorkerServer(Server):
         }
         send(self._channel, Kind.READY, json.dumps(facts, default=str).encode())
 
+    def _routes(self) -> list[Route]:
+        # For the supervisor, who has no such route himself and passes nobody on to it.
+        return [*super()._routes(), Route("GET", FIGURES_PATH, self._figures, quick=True)]
+
+    def _figures(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse.of_json(self.sum_figures().to_wire())
+
     def forget(self, connection: Connection) -> None:
         """See `Server`."""
         super().forget(connection)
         self._end_after_use()
 
-    def _tell_left(self) -> None:
+    def _tell_left(self, peer: str) -> None:
         # The other end is always read; a place that is not given back would be lost for good.
         for _ in range(_TRIES):
-            if send(self._channel, Kind.LEFT) or not _writable(self._channel):
+            if send(self._channel, Kind.LEFT, peer.encode()) or not _writable(self._channel):
                 break
         self._end_after_use()
 
@@ -144,7 +149,7 @@ class WorkerServer(Server):
         if self._options.isolate and self._used:
             with self._lock:
                 over = not self._connections
-            if over and not self._entered.places:
+            if over and not self._entered.taken:
                 self.request_stop()
 
     def _on_letter(self, event: Event) -> None:
@@ -187,14 +192,17 @@ class WorkerServer(Server):
         for descriptor in letter.descriptors:
             self._used = True
             sock = socket.socket(fileno=descriptor)
-            peer, said = split_connection(letter.data)
+            peer, arrived_s, said = split_connection(letter.data)
             connection: Connection
             if letter.kind is Kind.CONNECTION:
                 connection = HandedConnection(self, sock, peer, said)
             else:
-                grant = Grant(self._tell_left) if letter.kind is Kind.REQUEST else None
+                grant = None
+                if letter.kind is Kind.REQUEST:
+                    grant = Grant(functools.partial(self._tell_left, peer))
                 grants = self._entered.grants
                 connection = HandedRequest(self, sock, peer, said, grants, grant)
+            connection.arrived_s = arrived_s
             self._serve(connection)
             if said:
                 talking.append(connection)
@@ -209,7 +217,11 @@ def main() -> int:
     if options.isolate:
         _confine(options)
     who = "session process" if options.isolate else "worker"
-    log_to_stderr(debug=options.debug, who=f"[{who} {options.number}] ")
+    log_to_stderr(
+        debug=options.debug,
+        form=LogFormat(options.log_format),
+        worker=f"{who} {options.number}",
+    )
     channel = socket.socket(fileno=options.channel_fd)
     channel.set_inheritable(False)
     # The supervisor's, who tells us; not ignored, which programs that we start would inherit.
