@@ -282,3 +282,26 @@ def test_what_the_server_says_at_its_end_arrives(certificates: Certificates) -> 
         for _ in range(3):
             transport.receive(5.0)
     connection.forget()
+
+
+# -- by command -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [[], ["--workers", "2"]])
+def test_a_server_started_by_command(
+    command: Any, certificates: Certificates, how: list[str]
+) -> None:
+    files = ["--tls-cert", str(certificates.cert), "--tls-key", str(certificates.key)]
+    url = command(*files, *how).url()
+    assert url.startswith("https://")
+    connections = [connect(url, certificates, env_id="CartPole-v1") for _ in range(3)]
+    for connection in connections:
+        connection.call("reset", [1, None])
+        assert connection.call("step", [1]).value[1] == 1.0
+        connection.close()
+
+
+def test_a_certificate_without_its_key(command: Any, certificates: Certificates) -> None:
+    refused = command("--tls-cert", str(certificates.cert))
+    assert refused.process.wait(60) == 1
+    assert "--tls-key is missing" in refused.log()
