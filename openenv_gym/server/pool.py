@@ -104,19 +104,20 @@ class Pool:
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """End the threads; those in a step end after it (they are daemons)."""
-        self._stopping = True
+        with self._lock:
+            self._living += 1  # the last one closes the poller, which nobody may do before us
+            self._stopping = True
         self.poller.wake_all()
         self._attention.set()
         with self._lock:
             self._successor.notify_all()
+        self._leave()
         end_s = time.monotonic() + timeout_s
         with self._lock:
             threads = [*self._threads, self._monitor]
         for thread in threads:
             if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(max(end_s - time.monotonic(), 0.0))
-        if self._monitor.ident is None:  # never started
-            self.poller.close()
 
     def _leave(self) -> None:
         """End a thread; the last one closes what they all waited on."""
