@@ -111,6 +111,12 @@ class DirectCaller:
             session.end()
 
     @property
+    def name(self) -> str:
+        """Public name of the session, fit for logs; empty where it has ended."""
+        session = self._session
+        return "" if session is None else session.name
+
+    @property
     def ended(self) -> bool:
         """The session has ended."""
         return self._session is None

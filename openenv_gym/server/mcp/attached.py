@@ -83,6 +83,7 @@ class _Attached:
         self._queue: deque[Request] = deque()
         self._busy = False
         self._lock = threading.Lock()
+        self.name = caller.name  # for logs
 
     def submit(self, request: Request, connection: Speaker) -> Work | None:
         """See `Session`.
