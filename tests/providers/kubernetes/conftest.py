@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from openenv_gym._version import __version__
+from openenv_gym.doctor.attack import room
 from openenv_gym.providers import Resources, ServerTarget
 from openenv_gym.providers.kubernetes import KubernetesProvider
 from openenv_gym.providers.kubernetes.cluster import Cluster, ClusterChoice
@@ -24,7 +25,7 @@ MakeServer = Callable[..., KubernetesServer]
 SMALL = Resources(cpus=0.5, memory_bytes=400 << 20)
 """So that several find room on a small node."""
 
-_ATTACKER = (Path(__file__).parents[1] / "docker" / "attacker.py").read_text()
+_ATTACKER = Path(room.__file__).read_text()
 
 
 def small(**options: Any) -> KubernetesProvider:

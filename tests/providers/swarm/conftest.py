@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.client import Connection
+from openenv_gym.doctor.attack import room
 from openenv_gym.providers import ServerTarget, SwarmProvider
 from openenv_gym.providers.swarm import SwarmServer
 from tests.support.engines import archive_of, docker_client, missing
@@ -21,7 +22,7 @@ from tests.testbed.swarm import Swarm, swarm, why_not
 # By name, an image that is there already; else one of the source that is here.
 IMAGE_VARIABLE = "OPENENV_SWARM_IMAGE"
 ATTACKER = "openenv-gym-attacker:test"
-_ATTACKER_FILE = Path(__file__).parents[1] / "docker" / "attacker.py"
+_ATTACKER_FILE = Path(room.__file__)
 
 MakeServer = Callable[..., SwarmServer]
 
