@@ -162,9 +162,9 @@ class Lockstep:
         except errors.OpenEnvGymError as error:
             self._end(error)
             raise
-        error = errors.ProtocolError("The server sent a message that answers no request.")
-        self._end(error)
-        raise error
+        unasked = errors.ProtocolError("The server sent a message that answers no request.")
+        self._end(unasked)
+        raise unasked
 
     def _end(self, why: errors.OpenEnvGymError) -> None:
         """Note that the session is over; nothing more can be told apart on this connection."""
