@@ -123,12 +123,15 @@ class Lockstep:
         self, turn: _Turn, previous: asyncio.Task[dict[str, Any]] | None
     ) -> dict[str, Any]:
         """Wait for the turn of a request, send it and take its reply."""
+        first = previous is None
         if previous is not None:
             await asyncio.wait({previous})
             del previous  # or each request would hold all those before it
         if not turn.wanted:
             return {}
         self._check_usable(turn.op)
+        if not first:  # before that, a server that is full says so unasked
+            await self._refuse_unasked(turn)
         try:
             with contextlib.suppress(errors.ConnectionLostError):
                 await self._socket.send(turn.text)  # what was said before a hang-up is read below
@@ -144,6 +147,24 @@ class Lockstep:
             if self.is_last(error):
                 self._end(error)
             raise
+
+    async def _refuse_unasked(self, turn: _Turn) -> None:
+        """End the session where a message lies there that answers nothing: it is one too many.
+
+        There are no ids, so each later reply would be taken for that of the request before it. An
+        error that a server says on its own before it hangs up is raised as what it is.
+        """
+        message = await self._socket.receive_ready()
+        if message is None:
+            return
+        try:
+            turn.read(message)
+        except errors.OpenEnvGymError as error:
+            self._end(error)
+            raise
+        unasked = errors.ProtocolError("The server sent a message that answers no request.")
+        self._end(unasked)
+        raise unasked
 
     def _end(self, why: errors.OpenEnvGymError) -> None:
         """Note that the session is over; nothing more can be told apart on this connection."""

@@ -162,6 +162,17 @@ class WebSocket:
         except ConnectionClosed as error:
             raise self._explain_closed(error) from error
 
+    async def receive_ready(self) -> str | bytes | None:
+        """Return a message that has arrived already; None where there is none."""
+        task = asyncio.ensure_future(self._connection.recv())
+        await asyncio.sleep(0)  # in which it takes what is there
+        if not task.done():
+            task.cancel()  # which loses nothing
+        await asyncio.wait({task})
+        if task.cancelled() or task.exception() is not None:
+            return None  # what has happened to the connection, the next one to use it finds out
+        return task.result()
+
     async def receive(self) -> str | bytes:
         """Return the next message; cancelling this loses nothing.
 

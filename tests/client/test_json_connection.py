@@ -52,6 +52,27 @@ def test_requests_and_replies():
         ]
 
 
+def test_a_message_too_many_ends_the_session():
+    """There are no ids: every later reply would be taken for the one of the request before it."""
+
+    async def twice(session, message):
+        await session.socket.send(json.dumps(counting(session, message)))
+        return counting(session, message)
+
+    async def play(url: str) -> None:
+        connection = await JsonConnection.open(url)
+        await connection.request("reset")
+        await asyncio.sleep(0.2)
+        with pytest.raises(errors.ProtocolError, match="answers no request"):
+            await connection.request("step", {"a": 1})
+        with pytest.raises(errors.SessionLostError, match="answers no request"):
+            await connection.request("step", {"a": 1})
+        await connection.close()
+
+    with FakeOpenEnv(twice) as server:
+        asyncio.run(play(server.url))
+
+
 def test_a_reply_that_comes_too_late_is_nobody_elses():
     async def play(url: str) -> None:
         connection = await JsonConnection.open(url)

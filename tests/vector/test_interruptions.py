@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,17 +27,30 @@ def test_ctrl_c_at_any_moment(fleet: Callable[..., Fleet], num_servers: int) -> 
         with warnings.catch_warnings():
             # A socket that was being made when the signal came is closed by the collector.
             warnings.simplefilter("ignore", ResourceWarning)
-            for number in range(100):
-                with pytest.raises(KeyboardInterrupt):
-                    signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.00002 * number)
-                    while True:
-                        env.step(actions)
+            caught = sum(interrupts(env, 0.001 + 0.00002 * number) for number in range(100))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert caught > 90
     same(env.reset(seed=7), twin.reset(seed=7))
     for _ in range(20):
         same(env.step(actions), twin.step(actions))
+
+
+def interrupts(env: Any, after_s: float) -> bool:
+    """Interrupt steps; False where the interpreter dropped the interrupt.
+
+    That is what it does in a finalizer, and the collector may run one in any line. Nothing else
+    would end the steps then: the timer of the test itself is the one that is used here.
+    """
+    end_s = time.monotonic() + 5
+    try:
+        signal.setitimer(signal.ITIMER_REAL, after_s)
+        while time.monotonic() < end_s:
+            env.step(np.zeros(4, int))
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def test_ctrl_c_in_a_wait_gives_the_call_up(fleet: Callable[..., Fleet]) -> None:
