@@ -239,6 +239,7 @@ def test_public_names() -> None:
     assert providers.__all__ == [
         "PROVIDERS",
         "DockerProvider",
+        "KubernetesProvider",
         "Mount",
         "Network",
         "ProcessProvider",
@@ -247,6 +248,7 @@ def test_public_names() -> None:
         "RunningServer",
         "Sandbox",
         "ServerTarget",
+        "SwarmProvider",
         "UvProvider",
         "get_provider",
     ]
