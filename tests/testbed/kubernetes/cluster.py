@@ -52,6 +52,8 @@ KUBELET = {
     "readOnlyPort": 0,
     "cgroupDriver": "cgroupfs",
     "failSwapOn": False,
+    # As every cluster from 1.22 on has it: the size limit of a volume in memory is its size.
+    "featureGates": {"SizeMemoryBackedVolumes": True},
     "cgroupsPerQOS": False,
     "enforceNodeAllocatable": [],
     "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}, "x509": {}},
@@ -82,8 +84,13 @@ def main() -> int:
     parser.add_argument("--binaries", type=Path, help="where the programs are")
     parser.add_argument("--image", action="append", default=[], help="for the node; several times")
     parser.add_argument("--directory", type=Path, default=DEFAULT_DIRECTORY)
-    parser.add_argument("words", nargs="*", help="what `run` runs")
-    parsed = parser.parse_args()
+    arguments, words = sys.argv[1:], list[str]()
+    if "--" in arguments:
+        cut = arguments.index("--")
+        arguments, words = arguments[:cut], arguments[cut + 1 :]
+    parsed = parser.parse_args(arguments)
+    if bool(words) != (parsed.command == "run"):
+        parser.error("`run`, and nothing else, takes a command behind --")
     node = Node(parsed.directory)
     try:
         if parsed.command == "down":
@@ -97,7 +104,7 @@ def main() -> int:
                 words = " ".join(f"{name}={value}" for name, value in node.variables.items())
                 say(f"to use it: export {words}")
                 return 0
-            return subprocess.run(parsed.words, env={**os.environ, **node.variables}).returncode
+            return subprocess.run(words, env={**os.environ, **node.variables}).returncode
         except BaseException:
             if parsed.command == "up":
                 node.down()
