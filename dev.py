@@ -153,6 +153,14 @@ def openenv(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "openenv", "tests/integration", *rest])
 
 
+def soak(arguments: Sequence[str]) -> int:
+    """Start hundreds of servers, kill their owners at random moments, and see what is left."""
+    python = prepare("test")
+    return run(
+        [python, "-m", "pytest", "-m", "long", "-s", "tests/providers/test_soak.py", *arguments]
+    )
+
+
 def ci(arguments: Sequence[str]) -> int:
     """Do what `.ci/run` does: `lint`, then `test`."""
     python = prepare("test", "lint")
@@ -180,6 +188,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "upstream": upstream,
     "torch": torch,
     "openenv": openenv,
+    "soak": soak,
     "ci": ci,
     "setup": setup,
 }

@@ -210,7 +210,6 @@ def test_a_server_that_exits_in_a_step(attacker: MakeServer) -> None:
 def test_containers_of_owners_that_are_gone_are_swept(docker: Any, attacker_image: str) -> None:
     """For what a guardian left, because it was killed as well."""
     from openenv_gym.providers.docker import daemon
-
     from openenv_gym.providers.owner import Owner
 
     place = Owner.current().place
