@@ -98,7 +98,8 @@ class Waves:
 def _soak(waves: Waves, seed: int, *providers: str, created: Callable[[], int]) -> None:
     chance = random.Random(seed)
     whole_s = waves.run(None)
-    while created() < COUNT:
+    while (count := created()) < COUNT:
+        print(f"{count} servers", flush=True)
         waves.run(chance.uniform(0.05, 1.0) * whole_s)
     print(
         f"seed {seed}: {created()} servers, {waves.killed} of {len(waves.owners)} trainers killed"
@@ -112,14 +113,21 @@ def test_soak_of_containers(docker: Any) -> None:
     begin = int(time.time())
     waves = Waves('DockerProvider(build="never")')
 
+    seen: set[str] = set()
+
     def created() -> int:
-        """Return how many were created, also by trainers that could not say so any more."""
+        """Return how many were created, also by trainers that could not say so any more.
+
+        Asked after each wave: the daemon remembers its last 256 events only.
+        """
         filters = {"type": "container", "event": "create", "label": "openenv.environment=echo_env"}
         events = docker.events(since=begin, until=int(time.time()), filters=filters, decode=True)
-        owners = {str(pid) for pid in waves.owners}
         with contextlib.closing(events):
-            labels = [event["Actor"]["Attributes"].get("openenv.owner", "") for event in events]
-        return sum(label.partition(":")[0] in owners for label in labels)
+            for event in events:
+                owner = event["Actor"]["Attributes"].get("openenv.owner", "").partition(":")[0]
+                if owner in map(str, waves.owners):
+                    seen.add(event["Actor"]["ID"])
+        return len(seen)
 
     _soak(waves, random.randrange(1 << 30), "docker", "process", created=created)
 
