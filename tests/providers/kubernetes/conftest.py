@@ -53,7 +53,8 @@ def cluster() -> Iterator[Cluster]:
     yield found
     while _started:
         _started.pop().stop(0.0)
-    assert eventually(lambda: leftovers(found) == [], 90), leftovers(found)
+    # The kubelet of 1.20 comes to a pod whose container never ran when its next try is due.
+    assert eventually(lambda: leftovers(found) == [], 240), leftovers(found)
     found.close()
 
 

@@ -101,8 +101,8 @@ def main() -> int:
         try:
             node.up(parsed.binaries.resolve(), parsed.image)
             if parsed.command == "up":
-                words = " ".join(f"{name}={value}" for name, value in node.variables.items())
-                say(f"to use it: export {words}")
+                shown = " ".join(f"{name}={value}" for name, value in node.variables.items())
+                say(f"to use it: export {shown}")
                 return 0
             return subprocess.run(words, env={**os.environ, **node.variables}).returncode
         except BaseException:
