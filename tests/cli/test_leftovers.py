@@ -167,14 +167,23 @@ def test_containers(docker: Any) -> None:
         )
     ]
     try:
+        provider = DockerProvider()
+        found = {item.name: item for item in provider.inventory()}
+        # Whoever else uses the daemon for the first time removes what has lost its owner.
+        for _ in range(10):
+            if containers[0].id[:12] in found:
+                break
+            labels = {OWNER_LABEL: str(gone)}
+            containers[0] = docker.containers.create(python_image(), ["true"], labels=labels)
+            found = {item.name: item for item in provider.inventory()}
         names = [container.id[:12] for container in containers]
-        found = {item.name: item for item in DockerProvider().inventory()}
         assert [found[name].in_use if name in found else "not ours" for name in names] == [
             *(False, True, None, "not ours")
         ]
         command = ["clean", "--json", "--provider", "docker", "--owner", str(gone.pid)]
         done = CliRunner().invoke(main, command)
-        assert _names(json.loads(done.stdout)["removed"], "container") == names[:1]
+        removed = _names(json.loads(done.stdout)["removed"], "container")
+        assert removed in (names[:1], [])  # which somebody else may have done just then
         left = {container.id[:12] for container in docker.containers.list(all=True)}
         assert not left & set(names[:1]) and set(names[1:]) <= left
     finally:
