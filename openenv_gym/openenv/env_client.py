@@ -166,7 +166,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         """Return what a server's answer to `state` stands for."""
         if self.state_model is None:
-            return payload  # type: ignore[return-value]
+            return payload  # type: ignore[return-value]  # the StateT of who names no model
         return parse_model(payload, self.state_model, "state")  # type: ignore[return-value]
 
     # -- episodes -----------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def _cannot_import(info: EnvironmentInfo, error: Exception) -> errors.Configurat
         f"The package {info.package} is installed and cannot be imported: "
         f"{type(error).__name__}: {error}",
         field="name",
-        hint=f"Install {error.name}, "  # type: ignore[attr-defined]
+        hint=f"Install {error.name}, "  # type: ignore[attr-defined]  # of ImportError
         "or pass skip_install=True, which needs none of its code."
         if missing
         else "skip_install=True needs none of its code.",
