@@ -153,9 +153,12 @@ class Connection(Stream):
             self._take(message)
 
     def _listens(self) -> bool:
-        if self.state is ConnectionState.OPENING:
+        state = self.state
+        if state is ConnectionState.OPEN:  # almost always
+            return True
+        if state is ConnectionState.OPENING:
             return self._dialect.listens_while_opening
-        return self.state not in (
+        return state not in (
             ConnectionState.ANSWERING,
             ConnectionState.CLOSING,
             ConnectionState.CLOSED,

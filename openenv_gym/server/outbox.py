@@ -21,6 +21,7 @@ class Outbox:
 
     Attributes:
         size_bytes: What waits to be sent.
+        congested: That is so much that no more should be produced.
         progress_s: When the peer last took something, on the monotonic clock.
         sent_bytes: What it has taken in all.
     """
@@ -29,16 +30,12 @@ class Outbox:
         self._socket = sock
         self._parts: deque[memoryview] = deque()
         self.size_bytes = 0
+        self.congested = False  # not computed: each step asks several times
         self.progress_s = 0.0
         self.sent_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._parts)
-
-    @property
-    def congested(self) -> bool:
-        """So much waits to be sent that no more should be produced."""
-        return self.size_bytes > _CONGESTED_BYTES
 
     def send(self, parts: list[bytes | memoryview]) -> bool:
         """Send what leaves at once, and keep the rest; tell whether there is any.
@@ -66,7 +63,7 @@ class Outbox:
         # What could not leave at once is copied: it may point into arrays that will change.
         for part in parts:
             self._parts.append(memoryview(bytes(part)))
-            self.size_bytes += len(part)
+            self._resize(self.size_bytes + len(part))
         return True
 
     def flush(self) -> None:
@@ -79,7 +76,7 @@ class Outbox:
             except OSError:
                 self.clear()
                 return
-            self.size_bytes -= sent
+            self._resize(self.size_bytes - sent)
             self.sent_bytes += sent
             self.progress_s = time.monotonic()
             while sent:
@@ -93,7 +90,11 @@ class Outbox:
     def clear(self) -> None:
         """Forget all of it."""
         self._parts.clear()
-        self.size_bytes = 0
+        self._resize(0)
+
+    def _resize(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.congested = size_bytes > _CONGESTED_BYTES
 
 
 def _rest(parts: list[bytes | memoryview], sent: int) -> list[bytes | memoryview]:

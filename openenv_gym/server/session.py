@@ -207,10 +207,13 @@ class Session:
         """Return the work of running what waits, unless somebody is at it; with the lock held."""
         if self._busy or not self.protocol.queue or self.state is SessionState.ENDED:
             return None
-        if self._connection is not None and self._connection.congested:
+        if self._is_congested():
             return None  # it asks again when it has room
         self._busy = True
         return self.run if self._pinned is None else self._run_pinned
+
+    def _is_congested(self) -> bool:
+        return self._connection is not None and self._connection.congested
 
     def share(self, memory: memoryview) -> None:
         """Leave large arrays of replies in memory that the client has mapped, too."""
@@ -232,8 +235,7 @@ class Session:
         queue = self.protocol.queue
         while True:
             with self._lock:
-                congested = self._connection is not None and self._connection.congested
-                if not queue or congested or self.state is SessionState.ENDED:
+                if not queue or self._is_congested() or self.state is SessionState.ENDED:
                     self._busy = False
                     self.last_used_s = time.monotonic()
                     break
