@@ -2,6 +2,7 @@
 
 from openenv_gym.rubrics.base import Rubric
 from openenv_gym.rubrics.containers import Gate, RubricDict, RubricList, Sequential, WeightedSum
+from openenv_gym.rubrics.judge import ChatModel, LLMJudge
 from openenv_gym.rubrics.loading import load_rubric
 from openenv_gym.rubrics.trajectory import (
     ExponentialDiscountingTrajectoryRubric,
@@ -10,8 +11,10 @@ from openenv_gym.rubrics.trajectory import (
 
 
 __all__ = [
+    "ChatModel",
     "ExponentialDiscountingTrajectoryRubric",
     "Gate",
+    "LLMJudge",
     "Rubric",
     "RubricDict",
     "RubricList",

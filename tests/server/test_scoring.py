@@ -17,10 +17,11 @@ from openenv_gym.rubrics import (
     ExponentialDiscountingTrajectoryRubric,
     Rubric,
     Sequential,
+    TrajectoryRubric,
     WeightedSum,
     load_rubric,
 )
-from openenv_gym.server import Environment, MCPEnvironment, ToolResultText, tool
+from openenv_gym.server import Environment, MCPEnvironment, ToolResultText, load_app, tool
 from openenv_gym.server.host import EnvironmentHost
 from tests.support.serving import serving
 
@@ -34,7 +35,7 @@ class Total(Observation):
 
 
 class Adding(Environment[Add, Total, State]):
-    """The total of ten numbers at most; what it gives itself is the number."""
+    """A total of numbers, of which -9 is the last; what it gives itself is the number."""
 
     action_model = Add
     observation_model = Total
@@ -54,7 +55,7 @@ class Adding(Environment[Add, Total, State]):
         return Total(
             total=self.total,
             reward=action.number,
-            done=self.count_step() == self.steps,
+            done=self.count_step() == self.steps or action.number == -9,
             metadata=self.info,
         )
 
@@ -204,16 +205,29 @@ def test_a_rubric_that_cannot_forget_says_so():
         host.execute("reset", [None, None])
 
 
-def test_sub_environments_have_rubrics_of_their_own(url):
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_sub_environments_have_rubrics_of_their_own(url, mode, num_servers):
     envs = gymnasium.make_vec(
-        "openenv/Remote-v0", num_envs=3, base_url=url, rubric=f"{HERE}:make_final", steps=2
+        "openenv/Remote-v0",
+        num_envs=3,
+        base_url=[url] * num_servers,
+        rubric=f"{HERE}:make_final",
+        steps=4,
+        autoreset_mode=mode,
     )
     envs.reset()
-    _, rewards, _, _, infos = envs.step(np.array([1, 2, 3]))
-    assert rewards.tolist() == [0.125] * 3 and "step_rewards" not in infos
-    _, rewards, terminations, _, infos = envs.step(np.array([1, 2, 3]))
-    assert rewards.tolist() == [2, 4, 6] and terminations.all()
-    assert [list(each) for each in infos["step_rewards"]] == [[1, 2], [2, 4], [3, 6]]
+    for actions in ([1, 1, -9], [1, 1, 0], [2, 3, 1]):
+        envs.step(np.array(actions))
+    _, rewards, terminations, _, infos = envs.step(np.array([1, 2, -9]))
+    assert terminations.all()
+    assert rewards.tolist() == [5, 7, -8]
+    if mode == "SameStep":
+        infos = infos["final_info"]
+    first, second, third = infos["step_rewards"]
+    assert first.tolist() == [0.625, 1.25, 2.5, 5] and second.tolist() == [0.875, 1.75, 3.5, 7]
+    last = [-4, -8] if mode == "NextStep" else [-2, -4, -8]  # one step less: it only reset
+    assert third.tolist() == last and third.dtype == np.float64
     envs.close()
 
 
@@ -244,6 +258,97 @@ def test_openenvs_json_has_the_same():
     assert told["reward"] == 0.5 and told["done"] is True
     scores = told["observation"]["metadata"]["reward_components"]
     assert scores == {"own": 0.0, "own.rubric_0": 0.0, "own.even": None, "even": 1.0}
+
+
+# -- Gymnasium's environments ----------------------------------------------------------------------
+
+
+class Upright(Rubric):
+    """Looks at samples: the angle of CartPole's pole, and what its own reward is."""
+
+    def forward(self, action, observation):
+        assert action in (0, 1) and observation.reward == 1.0
+        return float(-abs(observation.value[2]))
+
+
+class Length(ExponentialDiscountingTrajectoryRubric):
+    def __init__(self):
+        super().__init__(gamma=1.0)
+        self.upright = Upright()
+
+    def score_trajectory(self, trajectory):
+        return len(trajectory) + self.upright(*trajectory[-1])
+
+
+@pytest.fixture(scope="module")
+def hosted():
+    with serving(load_app("gymnasium"), capacity=8) as address:
+        yield address
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_hosted_environments_take_a_rubric(hosted, num_envs):
+    options = {"base_url": hosted, "env_id": "CartPole-v1", "rubric": f"{HERE}:Length"}
+    if num_envs is None:
+        env = gymnasium.make("openenv/Remote-v0", **options)
+        local = gymnasium.make("CartPole-v1")
+    else:
+        env = gymnasium.make_vec("openenv/Remote-v0", num_envs=num_envs, **options)
+        local = gymnasium.make_vec("CartPole-v1", num_envs=num_envs, vectorization_mode="sync")
+    env.reset(seed=1)
+    local.reset(seed=1)
+    action = 1 if num_envs is None else np.ones(num_envs, np.int64)
+    for steps in range(1, 100):
+        observation, reward, terminated, _, info = env.step(action)
+        np.testing.assert_array_equal(observation, local.step(action)[0])
+        if np.any(terminated):
+            break
+        assert not np.any(reward)
+    ended = np.flatnonzero(terminated)[0]
+    score = np.ravel(reward)[ended]
+    angle = np.reshape(observation, (-1, 4))[ended, 2]
+    assert score == pytest.approx(steps - abs(angle))
+    credit = info["step_rewards"] if num_envs is None else info["step_rewards"][ended]
+    assert credit.tolist() == [score] * steps
+    env.close()
+    local.close()
+
+
+def test_a_hosted_environment_ends_for_its_rubric_as_for_its_trainer(hosted):
+    env = gymnasium.make(
+        "openenv/Remote-v0",
+        base_url=hosted,
+        env_id="FrozenLake-v1",
+        is_slippery=False,
+        rubric=f"{HERE}:Steps",
+    )
+    for _ in range(2):
+        env.reset(seed=1)
+        rewards = []
+        truncated = False
+        while not truncated:
+            _, reward, _, truncated, info = env.step(0)  # into the wall
+            rewards.append(reward)
+        assert rewards == [0.0] * 99 + [100.0] and len(info["step_rewards"]) == 100
+    env.close()
+
+
+class Steps(TrajectoryRubric):
+    def score_trajectory(self, trajectory):
+        assert trajectory[-1][1].truncated
+        return len(trajectory)
+
+
+def test_a_vectorised_implementation_has_no_steps_to_score(hosted):
+    with pytest.raises(errors.InvalidOptionError, match="Leave out engine"):
+        gymnasium.make_vec(
+            "openenv/Remote-v0",
+            num_envs=2,
+            base_url=hosted,
+            env_id="CartPole-v1",
+            rubric=f"{HERE}:Upright",
+            engine="native",
+        )
 
 
 # -- tools -----------------------------------------------------------------------------------------
