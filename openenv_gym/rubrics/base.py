@@ -61,6 +61,9 @@ class Rubric:
             object.__setattr__(made, name, value)
         return made
 
+    def __init__(self) -> None:  # else any arguments would be taken, as there is a `__new__`
+        super().__init__()
+
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
         """Return the score of one step; may be a coroutine function.
 
