@@ -13,12 +13,12 @@ import numpy as np
 from openenv_gym import errors
 from openenv_gym.models.mcp import ListToolsObservation
 from openenv_gym.models.types import Observation
-from openenv_gym.rubrics.base import Rubric, to_score
+from openenv_gym.rubrics.base import Rubric, is_rubric, to_score
 from openenv_gym.rubrics.loop import background
 from openenv_gym.server.mcp.text import ToolCallText, ToolResultText
 
 
-__all__ = ["begin_scoring", "score_step"]
+__all__ = ["begin_scoring", "score_step", "waits_for_scores"]
 
 _MAX_TEXT = 4_000
 
@@ -80,6 +80,21 @@ def score_step(rubric: Any, action: Any, observation: Observation) -> None:
     if credit is not None:
         metadata["step_rewards"] = credit
     observation.metadata = metadata
+
+
+def waits_for_scores(environment: Any) -> bool:
+    """Tell whether steps of an environment wait for a rubric that is asynchronous.
+
+    Those of several are to be in their steps at once then, as a model takes seconds to answer.
+    """
+    rubric = getattr(environment, "rubric", None)
+    if not is_rubric(rubric):
+        return False
+    return any(
+        inspect.iscoroutinefunction(getattr(each, name, None))
+        for each in (rubric, *rubric.rubrics())
+        for name in ("forward", "score_trajectory")
+    )
 
 
 def _judged(action: Any, observation: Observation) -> tuple[Any, Observation]:

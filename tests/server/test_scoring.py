@@ -231,6 +231,27 @@ def test_sub_environments_have_rubrics_of_their_own(url, mode, num_servers):
     envs.close()
 
 
+class Together(Rubric):
+    """Has no score before three steps wait for one."""
+
+    waiting = 0
+
+    async def forward(self, action, observation):
+        Together.waiting += 1
+        while Together.waiting < 3:
+            await asyncio.sleep(0.001)
+        return 1.0
+
+
+def test_sub_environments_wait_for_scores_together(url):
+    envs = gymnasium.make_vec(
+        "openenv/Remote-v0", num_envs=3, base_url=url, rubric=f"{HERE}:Together"
+    )
+    envs.reset()
+    assert envs.step(np.array([1, 2, 3]))[1].tolist() == [1, 1, 1]
+    envs.close()
+
+
 def test_scores_of_sub_environments_are_arrays(url):
     envs = gymnasium.make_vec(
         "openenv/Remote-v0", num_envs=3, base_url=url, rubric=f"{HERE}:make_mixed"
@@ -315,22 +336,21 @@ def test_hosted_environments_take_a_rubric(hosted, num_envs):
     local.close()
 
 
-def test_a_hosted_environment_ends_for_its_rubric_as_for_its_trainer(hosted):
-    env = gymnasium.make(
-        "openenv/Remote-v0",
-        base_url=hosted,
-        env_id="FrozenLake-v1",
-        is_slippery=False,
-        rubric=f"{HERE}:Steps",
-    )
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
+def test_a_hosted_environment_ends_for_its_rubric_as_for_its_trainer(hosted, make):
+    options = {"env_id": "FrozenLake-v1", "is_slippery": False, "rubric": f"{HERE}:Steps"}
+    env = make("openenv/Remote-v0", base_url=hosted, **options)
     for _ in range(2):
         env.reset(seed=1)
         rewards = []
         truncated = False
         while not truncated:
-            _, reward, _, truncated, info = env.step(0)  # into the wall
-            rewards.append(reward)
-        assert rewards == [0.0] * 99 + [100.0] and len(info["step_rewards"]) == 100
+            action = 0 if make is gymnasium.make else np.zeros(1, np.int64)  # into the wall
+            _, reward, _, truncated, info = env.step(action)
+            rewards.append(float(np.squeeze(reward)))
+        assert rewards == [0.0] * 99 + [100.0]
+        credit = info["step_rewards"]
+        assert len(credit if make is gymnasium.make else credit[0]) == 100
     env.close()
 
 
