@@ -93,16 +93,17 @@ class TrajectoryRubric(Rubric):
         if self._final_score is not None:
             self._begin()  # a new episode, of which nobody told
         step = self.keep(action, observation)
-        self._bytes += _size(step)
-        self._trajectory.append(step)
-        if len(self._trajectory) > self.max_steps or self._bytes > self.max_bytes:
+        steps, size = len(self._trajectory) + 1, self._bytes + _size(step)
+        if steps > self.max_steps or size > self.max_bytes:
             raise ConfigurationError(
-                f"A trajectory of {len(self._trajectory)} steps and {self._bytes} bytes is beyond "
-                f"the limits of {self.max_steps} steps and {self.max_bytes} bytes.",
-                field="max_steps" if len(self._trajectory) > self.max_steps else "max_bytes",
+                f"A trajectory of {steps} steps and {size} bytes is beyond the limits of "
+                f"{self.max_steps} steps and {self.max_bytes} bytes.",
+                field="max_steps" if steps > self.max_steps else "max_bytes",
                 hint=f"Raise `max_steps` or `max_bytes` of {type(self).__name__}, or keep less of "
                 "a step (`keep`).",
             )
+        self._trajectory.append(step)
+        self._bytes = size
         if not getattr(observation, "done", False):
             return self._intermediate_reward
         score = yield self.score_trajectory(list(self._trajectory))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
 import math
 from collections.abc import Awaitable
@@ -21,6 +22,7 @@ from openenv_gym.server.mcp.text import ToolCallText, ToolResultText
 __all__ = ["begin_scoring", "score_step", "waits_for_scores"]
 
 _MAX_TEXT = 4_000
+_CANCEL_S = 1.0  # what was cancelled has this long to come to an end
 
 
 def begin_scoring(rubric: Any) -> None:
@@ -66,7 +68,7 @@ def score_step(rubric: Any, action: Any, observation: Observation) -> None:
             part.last_score = part.fallback_reason = None
         score = rubric(action, judged)
         if inspect.isawaitable(score):
-            score = background.run(_wait(score, _limit_s(rubric)))
+            score = _wait(score, _limit_s(rubric))
         score = to_score(score, type(rubric).__name__)
         components = {name: _component(part) for name, part in parts[1:]}
         credit = _credit(rubric) if observation.done else None
@@ -113,15 +115,36 @@ def _limit_s(rubric: Any) -> float | None:
     return max(known) if len(known) == len(limits) else None
 
 
-async def _wait(score: Awaitable[Any], limit_s: float | None) -> Any:
+def _wait(score: Awaitable[Any], limit_s: float | None) -> Any:
+    """Return a score once it is there.
+
+    Raises:
+        DeadlineExceededError: It took too long.
+        Exception: What came instead.
+    """
+    future = background.start(_within(score, limit_s))
+    try:
+        # The loop keeps the limit, unless a rubric that does not let go of it holds it up.
+        patience_s = None if limit_s is None else limit_s + 2 * _CANCEL_S
+        if concurrent.futures.wait((future,), patience_s).done:
+            return future.result()
+        raise errors.DeadlineExceededError(
+            f"It took longer than {limit_s:g} s, and a rubric holds up the loop of all of them.",
+            hint="What is asynchronous must not block.",
+        )
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def _within(score: Awaitable[Any], limit_s: float | None) -> Any:
     task = asyncio.ensure_future(score)
     done, _ = await asyncio.wait({task}, timeout=limit_s)
-    if not done:
-        task.cancel()
-        await asyncio.wait({task})
-        if task.cancelled():
-            raise errors.DeadlineExceededError(f"It took longer than {limit_s:g} s.")
-    return task.result()
+    if done:
+        return task.result()
+    task.cancel()
+    await asyncio.wait({task}, timeout=_CANCEL_S)
+    raise errors.DeadlineExceededError(f"It took longer than {limit_s:g} s.")
 
 
 def _component(part: Any) -> float:

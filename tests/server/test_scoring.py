@@ -1,8 +1,10 @@
 """Rewards by an environment's rubric, as every kind of client gets them."""
 
 import asyncio
+import contextlib
 import json
 import math
+import threading
 
 import gymnasium
 import numpy as np
@@ -21,7 +23,8 @@ from openenv_gym.rubrics import (
     WeightedSum,
     load_rubric,
 )
-from openenv_gym.server import Environment, MCPEnvironment, ToolResultText, load_app, tool
+from openenv_gym.rubrics.loop import background
+from openenv_gym.server import Environment, MCPEnvironment, ToolResultText, load_app, scoring, tool
 from openenv_gym.server.host import EnvironmentHost
 from tests.support.serving import serving
 
@@ -180,19 +183,56 @@ def test_a_rubric_that_there_is_not_is_refused(url, spec):
     assert caught.value.field == "rubric"
 
 
-def test_a_rubric_that_takes_too_long_is_given_up():
-    class Endless(Rubric):
-        timeout_s = 0.05
+class Endless(Rubric):
+    timeout_s = 0.05
 
-        async def forward(self, action, observation):
-            await asyncio.sleep(60)
+    async def forward(self, action, observation):
+        await asyncio.sleep(60)
 
-    host = EnvironmentHost(Adding(rubric=Sequential(Even())))
-    host.env.environment.rubric.endless = Endless()
-    host.env.environment.rubric = Endless()
+
+class Deaf(Endless):
+    """Does not mind being cancelled."""
+
+    over = asyncio.Event()
+
+    async def forward(self, action, observation):
+        while not self.over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.over.wait()
+
+
+class Blocking(Endless):
+    """Holds up the loop."""
+
+    over = threading.Event()
+
+    async def forward(self, action, observation):
+        self.over.wait(20)
+
+
+@pytest.mark.parametrize("kind", [Endless, Deaf, Blocking])
+def test_a_rubric_that_takes_too_long_is_given_up(kind, monkeypatch):
+    monkeypatch.setattr(scoring, "_CANCEL_S", 0.05)
+    host = EnvironmentHost(Adding(rubric=kind()))
     host.execute("reset", [None, None])
-    with pytest.raises(errors.RubricError, match=r"'rubric' \(Endless\).*longer than 0.05 s"):
-        host.execute("step", [1])
+    try:
+        with pytest.raises(
+            errors.RubricError, match=rf"'rubric' \({kind.__name__}\).*longer than 0.05 s"
+        ):
+            host.execute("step", [1])
+    finally:
+        if kind is Blocking:
+            kind.over.set()
+        if kind is Deaf:
+            background.run(_set(kind.over))
+    host = EnvironmentHost(Adding(rubric=Even()))
+    host.execute("reset", [None, None])
+    assert host.execute("step", [2])[0][1] == 1.0  # the loop is there for others
+
+
+async def _set(event):
+    event.set()
+    await asyncio.sleep(0.01)
 
 
 def test_a_rubric_that_cannot_forget_says_so():
