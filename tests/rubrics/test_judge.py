@@ -321,6 +321,7 @@ def test_settings_are_saved():
         (ASK, {"model": None}, "model"),
         (ASK, {"client": Scripted("")}, "model"),
         (ASK, {"client": "gpt", "model": None}, "client"),
+        (ASK, {"client": Scripted(""), "model": None, "base_url": "http://a/v1"}, "base_url"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(template, settings, field):

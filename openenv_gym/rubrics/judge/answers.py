@@ -12,13 +12,29 @@ __all__ = ["ANSWER_WORD", "read_answer", "read_by_pattern"]
 ANSWER_WORD = "score"
 """What marks a number as the answer. Text without this word cannot be taken for one."""
 
-_MAX_REPLY = 1 << 16
+_MAX_REPLY = 1 << 18
 _MINUS = str.maketrans("\u2212\u2013", "--")  # models write minus signs and dashes, too
 _NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _VALUE = rf"(?P<number>{_NUMBER})(?:[*_`]*[ ]*(?:/|out of)[ ]*(?P<of>{_NUMBER}))?"
 _MARKED_VALUE = re.compile(rf"{_VALUE}[^0-9]*")
 _BARE_VALUE = re.compile(rf"[\s*_`\"]*{_VALUE}[\s*_`\".]*")
 _OBJECT = re.compile(r"^[ \t]*\{", re.MULTILINE)
+_MAX_OBJECTS = 1_000
+_THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return made
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 
 
 def read_answer(reply: str, key: str = "", best: float | None = None) -> float:
@@ -26,6 +42,7 @@ def read_answer(reply: str, key: str = "", best: float | None = None) -> float:
 
     It stands at the beginning of a line of its own, ``Score: -0.5``, or in a JSON object on lines
     of its own, ``{"score": 0.5}``; or it is all there is. ``3/4`` is 3 where 4 is the best score.
+    What a model thinks first (``<think>``) is not part of the answer.
 
     Args:
         reply: What the judge said.
@@ -36,9 +53,7 @@ def read_answer(reply: str, key: str = "", best: float | None = None) -> float:
     Raises:
         ValueError: There is no answer in one of these forms, or there are several that differ.
     """
-    if len(reply) > _MAX_REPLY:
-        raise ValueError(f"a reply of {len(reply)} characters is too long to be read")
-    text = reply.translate(_MINUS)
+    text = _said(reply)
     found = [*_marked(text, key, best), *_objects(text, key)]
     if not found and not key and (bare := _BARE_VALUE.fullmatch(text)):
         found = [_value(bare, best)]
@@ -51,11 +66,16 @@ def read_by_pattern(reply: str, pattern: re.Pattern[str]) -> float:
     Raises:
         ValueError: It finds none, what is no number, or several that differ.
     """
+    group = 1 if pattern.groups else 0
+    found = pattern.finditer(_said(reply))
+    return _only([float(each.group(group)) for each in found], reply)
+
+
+def _said(reply: str) -> str:
     if len(reply) > _MAX_REPLY:
         raise ValueError(f"a reply of {len(reply)} characters is too long to be read")
-    group = 1 if pattern.groups else 0
-    found = pattern.finditer(reply.translate(_MINUS))
-    return _only([float(each.group(group)) for each in found], reply)
+    thought = _THOUGHT.match(reply)
+    return reply[thought.end() if thought else 0 :].translate(_MINUS)
 
 
 def _only(found: list[float], reply: str) -> float:
@@ -90,7 +110,9 @@ def _value(match: re.Match[str], best: float | None) -> float:
 def _objects(text: str, key: str) -> list[float]:
     found: list[float] = []
     end = 0
-    for start in _OBJECT.finditer(text):
+    for count, start in enumerate(_OBJECT.finditer(text)):
+        if count == _MAX_OBJECTS:
+            raise ValueError("too many objects to look through")
         if start.start() < end:
             continue  # inside the last one
         try:
@@ -114,17 +136,3 @@ def _plain_number(value: Any) -> float:
         return float(value)
     except OverflowError:
         raise ValueError("a number that is too large") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key stands there twice")
-    return made
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)

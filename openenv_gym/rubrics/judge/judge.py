@@ -98,6 +98,8 @@ class LLMJudge(Rubric):
     ) -> None:
         if (client is None) == (model is None):
             raise ConfigurationError("Expected either a client or a model.", field="model")
+        if client is not None and base_url is not None:
+            raise ConfigurationError("A client has an address of its own.", field="base_url")
         if client is None:
             assert model is not None
             client = ChatModel(

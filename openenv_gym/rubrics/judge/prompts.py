@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from openenv_gym.rubrics.judge.answers import ANSWER_WORD
 
 
-__all__ = ["fill", "instructions", "key_for", "to_text"]
+__all__ = ["fill", "has_field", "instructions", "key_for", "to_text"]
 
 _FIELD = re.compile(r"\{(action|observation)\}")
 _SECRET = secrets.token_bytes(16)
