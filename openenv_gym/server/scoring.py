@@ -89,7 +89,7 @@ def waits_for_scores(environment: Any) -> bool:
 
     Those of several are to be in their steps at once then, as a model takes seconds to answer.
     """
-    rubric = getattr(environment, "rubric", None)
+    rubric: Any = getattr(environment, "rubric", None)
     if not is_rubric(rubric):
         return False
     return any(
