@@ -15,8 +15,9 @@ __all__ = ["generate"]
 
 _DAYS_A_YEAR = 252
 _FIRST_DAY = "2000-01-03"
-# Exponents of prices are kept within these, so that no drift leads out of what is a price.
-_LOWEST, _HIGHEST = np.log(1e-6), np.log(1e9)
+_FIRST_PRICE = 100.0
+# What a price may have grown to, so that no drift leads out of what is a price.
+_LEAST, _MOST = 1e-8, 1e6
 
 
 def generate(options: GeneratorOptions) -> pd.DataFrame:
@@ -42,7 +43,7 @@ def generate(options: GeneratorOptions) -> pd.DataFrame:
     growth = (options.drift - options.volatility**2 / 2) * step
     moves = growth + options.volatility * np.sqrt(step) * noise
     exponents = np.vstack([np.zeros((1, stocks)), np.cumsum(moves, axis=0)])
-    close = np.exp(np.clip(np.log(100.0) + exponents, _LOWEST, _HIGHEST))
+    close = _FIRST_PRICE * np.exp(np.clip(exponents, np.log(_LEAST), np.log(_MOST)))
     opening = np.vstack([close[:1], close[:-1]])
     beyond = 1.0 + 0.5 * options.volatility * np.sqrt(step) * generator.random((2, days, stocks))
     width = len(str(stocks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -22,7 +22,7 @@ def compute_indicators(prices: Prices, names: Sequence[str]) -> NDArray[np.float
 
     A name that is a column of the data stands for that column. Any other is looked up in
     stockstats, of which some names look ahead (``close_2_s`` is the close in two days): whatever
-    changes when later days are left out is refused.
+    changes when further days are added is refused.
 
     Args:
         prices: The market.
@@ -37,22 +37,27 @@ def compute_indicators(prices: Prices, names: Sequence[str]) -> NDArray[np.float
     """
     days, stocks = prices.close.shape
     computed = np.empty((days, len(names), stocks))
-    half = (days + 1) // 2
     for stock in range(stocks):
-        computed[:, :, stock] = _of_stock(prices, stock, names, days)
-        before = _of_stock(prices, stock, names, half)
-        same = np.isclose(before, computed[:half, :, stock], rtol=1e-6, atol=1e-9, equal_nan=True)
+        columns = {name: column[:, stock] for name, column in prices.columns.items()}
+        found = _compute(columns, names)
+        # Days that lead back, at other prices.
+        longer = {name: np.append(column, 1.5 * column[::-1]) for name, column in columns.items()}
+        same = np.isclose(found, _compute(longer, names)[:days], rtol=1e-6, equal_nan=True)
+        # What has no value at all, because it looks back further than there are days, may get one.
+        same |= np.isnan(found).all(axis=0)
         if not same.all():
             _refuse(names[int(np.argmin(same.all(axis=0)))], "it looks ahead, at later days")
+        computed[:, :, stock] = found
     computed[~np.isfinite(computed)] = np.nan
     return computed.reshape(days, -1)
 
 
-def _of_stock(prices: Prices, stock: int, names: Sequence[str], days: int) -> NDArray[np.float64]:
-    """Return the indicators of the first days of one stock, of shape (days, indicators)."""
-    columns = {name: column[:days, stock] for name, column in prices.columns.items()}
+def _compute(
+    columns: Mapping[str, NDArray[np.float64]], names: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return the indicators of one stock, of shape (days, indicators)."""
     frame = stockstats.wrap(pd.DataFrame(columns))
-    found = np.empty((days, len(names)))
+    found = np.empty((len(frame), len(names)))
     with np.errstate(all="ignore"):
         for index, name in enumerate(names):
             try:

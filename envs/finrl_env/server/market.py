@@ -95,9 +95,9 @@ def _first_known(indicators: NDArray[np.float32], names: tuple[str, ...], stocks
     if unknown[-1].any():
         name = names[int(np.argmax(unknown[-1])) // stocks]
         raise InvalidOptionError(
-            f"tech_indicator_list: {name!r} is not defined on any day of the data.",
+            f"tech_indicator_list: {name!r} is not defined on any of the {len(unknown)} days.",
             field="tech_indicator_list",
-            hint="Prices that never move have no such indicator; take it out of the list.",
+            hint="It may look back further than that, or divide by a range of prices that is 0.",
         )
     return int(unknown.any(axis=1).sum())
 

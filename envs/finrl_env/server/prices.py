@@ -82,7 +82,8 @@ def read_prices(
             DataFrame; a mapping of columns; or a list of rows that are mappings.
         tickers: The stocks to read, in their order; None for all in that of the alphabet.
         missing: ``"error"``, ``"drop"`` or ``"forward"``: what becomes of days without a price.
-        extra: Further columns to read, where they exist.
+        extra: Names of which further columns are read: those with such a name, or with which such
+            a name begins (of ``vix_5_sma`` the column ``vix``).
 
     Returns:
         The prices.
@@ -103,13 +104,18 @@ def read_prices(
         _refuse("it has no rows")
     if len(frame) > MAX_ROWS:
         _refuse(f"it has more than {MAX_ROWS:,} rows")
-    wanted = [*_PRICES, "volume", *(name for name in extra if name not in (*_KEYS, *_LIMITS))]
+    asked = [f"{name}_" for name in extra]
+    wanted = [
+        name
+        for name in names
+        if name in _LIMITS or any(each.startswith(f"{name}_") for each in asked)
+    ]
     read = pd.DataFrame({"row": np.arange(1, len(frame) + 1)})
     read["tic"] = _tickers(frame["tic"])
     chosen = _choose(read["tic"], tickers)
     read["date"] = _dates(frame["date"])
-    for name in dict.fromkeys(wanted):
-        if name in names:
+    for name in wanted:
+        if name not in ("row", *_KEYS):
             read[name] = _numbers(name, frame[names[name]])
     read = read[read["tic"].isin(chosen)]
     _check_rows(read)
