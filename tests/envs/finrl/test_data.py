@@ -71,7 +71,10 @@ def test_files(tmp_path, name):
         THREE,
         tuple(reversed(THREE)),
         pd.DataFrame(THREE).to_dict("list"),
-        {name: column.to_numpy() for name, column in pd.DataFrame(THREE).drop(columns="tic").items()}
+        {
+            name: column.to_numpy()
+            for name, column in pd.DataFrame(THREE).drop(columns="tic").items()
+        }
         | {"tic": ["A", "B"] * 3},
         pd.DataFrame(THREE).sample(frac=1.0, random_state=3),
         pd.DataFrame(THREE).assign(date=pd.to_datetime(pd.DataFrame(THREE)["date"])),
