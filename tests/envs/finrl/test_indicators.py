@@ -28,7 +28,7 @@ def observed(data, **options) -> dict[str, np.ndarray]:
 def test_an_indicator_does_not_change_when_later_days_do():
     table = frame(days=150)
     whole = observed(table)
-    assert list(whole)[0] == str(table["date"].unique()[1])[:10]
+    assert next(iter(whole)) == str(table["date"].unique()[1])[:10]
     days = sorted(table["date"].unique())
     for count in (40, 90, 149):
         known = observed(table[table["date"] < days[count]])
