@@ -16,6 +16,9 @@ from openenv_gym.errors import InvalidOptionError
 
 __all__ = ["compute_indicators"]
 
+MAX_VALUES = 16_000_000
+"""Most numbers, over all days, stocks and indicators: 64 MB as an agent sees them."""
+
 
 def compute_indicators(prices: Prices, names: Sequence[str]) -> NDArray[np.float64]:
     """Compute the indicators of each day from that day and those before it.
@@ -33,9 +36,16 @@ def compute_indicators(prices: Prices, names: Sequence[str]) -> NDArray[np.float
         where one is not defined, as on the first days.
 
     Raises:
-        InvalidOptionError: stockstats has no such indicator, or it looks ahead.
+        InvalidOptionError: stockstats has no such indicator, it looks ahead, or there are too many.
     """
     days, stocks = prices.close.shape
+    if days * stocks * len(names) > MAX_VALUES:
+        raise InvalidOptionError(
+            f"tech_indicator_list: {len(names)} indicators of {stocks} stocks on {days:,} days are "
+            f"more than {MAX_VALUES:,} numbers.",
+            field="tech_indicator_list",
+            hint="Take fewer of them.",
+        )
     computed = np.empty((days, len(names), stocks))
     for stock in range(stocks):
         columns = {name: column[:, stock] for name, column in prices.columns.items()}

@@ -58,7 +58,7 @@ def make_market(prices: Prices, options: FinRLOptions) -> Market:
 
 
 # The environments of a process mostly trade in one market, and to compute it takes a while.
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def _make(
     prices: Prices, names: tuple[str, ...], window: int | None, risk_column: str | None
 ) -> Market:

@@ -30,6 +30,9 @@ _LIMITS = {
 }
 """Of each column, above what and up to what a number may be, and what it is called."""
 
+_EMPTY = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+"""What a cell of a CSV file may hold in place of a number that is not known."""
+
 _SAMPLE = ("AAPL", "IBM", "MSFT")
 _GENERATED = "generated"
 
@@ -171,7 +174,7 @@ def _file(path: str) -> pd.DataFrame:
     """Read a file where the server runs."""
     try:
         if path.endswith((".csv", ".csv.gz")):
-            return pd.read_csv(path, nrows=MAX_ROWS + 1, dtype={"tic": str, "date": str})
+            return _csv(path)
         if path.endswith(".parquet"):
             return pd.read_parquet(path).reset_index(drop=True)
     except ImportError as error:
@@ -187,6 +190,19 @@ def _file(path: str) -> pd.DataFrame:
             hint="The path is one of the machine or container that the server runs in.",
         ) from None
     _refuse(f"{path!r:.200} is neither 'sample', 'generated' nor a file .csv, .csv.gz or .parquet")
+
+
+def _csv(path: str) -> pd.DataFrame:
+    names = pd.read_csv(path, nrows=0).columns
+    # Left alone, pandas would take the ticker NA for an empty cell.
+    empty = {name: [""] if name == "tic" else _EMPTY for name in names}
+    return pd.read_csv(
+        path,
+        nrows=MAX_ROWS + 1,
+        dtype=dict.fromkeys(_KEYS, str),
+        keep_default_na=False,
+        na_values=empty,
+    )
 
 
 # -- columns --------------------------------------------------------------------------------------

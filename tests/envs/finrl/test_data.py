@@ -65,6 +65,15 @@ def test_files(tmp_path, name):
     assert closes(str(path)) == EXPECTED
 
 
+def test_cells_of_a_csv_file(tmp_path):
+    """A ticker may be called NA."""
+    path = tmp_path / "prices.csv"
+    path.write_text("date,tic,close,vix\n2020-01-01,NA,4.5,1\n20200102,NA,2.5,")
+    assert closes(str(path)) == (tuple(DAYS[:2]), ("NA",), [[4.5], [2.5]])
+    with pytest.raises(InvalidOptionError, match="row 2: column 'vix' is empty"):
+        read(str(path), extra=["vix"])
+
+
 @pytest.mark.parametrize(
     "data",
     [

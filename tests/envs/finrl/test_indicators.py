@@ -108,6 +108,12 @@ def test_an_indicator_that_is_never_defined_is_refused():
         FinRLEnvironment(frame(days=20))
 
 
+def test_too_many_indicators(monkeypatch):
+    monkeypatch.setattr("finrl_env.server.indicators.MAX_VALUES", 39)
+    with pytest.raises(InvalidOptionError, match="2 indicators of 2 stocks on 10 days"):
+        bare(tech_indicator_list=["macd", "rsi_6"])
+
+
 # -- turbulence -----------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from finrl_env import FinRLAction, FinRLObservation
 from finrl_env.models import action_model, observation_model
 from finrl_env.server.app import app
 from finrl_env.server.finrl_environment import FinRLEnvironment
+from openenv_gym import AutoAction, AutoEnv
 from openenv_gym.models.manifest import load_manifest
 
 from .markets import A, B, bare, rows
@@ -62,6 +63,12 @@ def test_importing_the_package_does_not_load_pandas():
     subprocess.run(
         [sys.executable, "-c", check], check=True, env={"PYTHONPATH": ":".join(sys.path)}
     )
+
+
+@pytest.mark.parametrize("name", ["finrl", "finrl_env", "openenv/FinRL-v0"])
+def test_clients_by_name(name):
+    assert AutoEnv.get_env_class(name) is finrl_env.FinRLEnv
+    assert AutoAction.from_env(name) is FinRLAction
 
 
 def test_manifest_agrees_with_the_code():
