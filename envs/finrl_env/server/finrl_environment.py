@@ -80,7 +80,8 @@ class FinRLEnvironment(Environment[FinRLAction, FinRLObservation, FinRLState]):
         stocks = len(self._market.tickers)
         self._buy_fees = self._for_each("buy_cost_pct", self._options.buy_cost_pct)
         self._sell_fees = self._for_each("sell_cost_pct", self._options.sell_cost_pct)
-        owned = self._options.num_stock_shares or [0] * stocks
+        owned = self._options.num_stock_shares
+        owned = [0] * stocks if owned is None else owned
         self._owned = self._for_each("num_stock_shares", owned).astype(np.int64)
         self.action_model = action_model(stocks)
         self.observation_model = observation_model(stocks, len(self._options.tech_indicator_list))

@@ -32,6 +32,7 @@ README = (Path(finrl_env.__file__).parent / "README.md").read_text()
         ({"sell_cost_pct": -0.1}, "sell_cost_pct", "greater than or equal to 0"),
         ({"buy_cost_pct": [0.1]}, "buy_cost_pct", "expected 2 numbers, one for each of A, B"),
         ({"num_stock_shares": [1, 2, 3]}, "num_stock_shares", "expected 2 numbers"),
+        ({"num_stock_shares": []}, "num_stock_shares", "expected 2 numbers"),
         ({"num_stock_shares": [-1, 2]}, "num_stock_shares", "greater than or equal to 0"),
         ({"num_stock_shares": [0.5, 2]}, "num_stock_shares", "integer"),
         ({"reward_scaling": 0.0}, "reward_scaling", "greater than 0"),
