@@ -41,7 +41,7 @@ class Table(Arrayish):
         (Fraction(1, 2), "plain data"),
         (Record(), "asdict"),
         (Arrayish(), "asarray"),
-        (Table(), "to_dict('list')"),
+        (Table(), "to_dict"),
         (range(3), "a list"),
         (iter([]), "a list"),
         ("\ud800", "surrogates"),
