@@ -34,8 +34,8 @@ INDICATORS = (
 MAX_TICKERS = 512
 """Most stocks in a market."""
 
-# At most five digits in a row: a window of 10**15 days would have memory set aside for it.
-_INDICATOR = re.compile(r"(?!.*\d{6})[A-Za-z][\w.,~+-]{0,63}")
+# At most four digits in a row: a window of 10**15 days would have memory set aside for it.
+_INDICATOR = re.compile(r"(?!.*\d{5})[A-Za-z][\w.,~+-]{0,63}")
 
 
 def _from_tuple(value: Any) -> Any:

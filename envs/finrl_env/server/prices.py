@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -118,8 +119,12 @@ def read_prices(
     chosen = _choose(read["tic"], tickers)
     read["date"] = _dates(frame["date"])
     for name in wanted:
-        if name not in ("row", *_KEYS):
-            read[name] = _numbers(name, frame[names[name]])
+        if name in ("row", *_KEYS):
+            continue
+        numbers = _numbers(name, frame[names[name]])
+        # A column without any number, as the volume of an index, might as well not be there.
+        if name not in _LIMITS or name == "close" or not np.isnan(numbers).all():
+            read[name] = numbers
     read = read[read["tic"].isin(chosen)]
     _check_rows(read)
     return _lay_out(read, chosen, missing)
@@ -171,25 +176,21 @@ def _sample() -> pd.DataFrame:
 
 
 def _file(path: str) -> pd.DataFrame:
-    """Read a file where the server runs."""
+    """Read a file where the server runs; pandas by itself would fetch URLs, too."""
+    if not path.endswith((".csv", ".csv.gz", ".parquet")):
+        _refuse(f"{path!r:.200} is neither 'sample', 'generated' nor a .csv, .csv.gz or .parquet")
+    where = "The path is one of the machine or container that the server runs in."
+    if not os.path.isfile(path):
+        _refuse(f"there is no file {path!r:.200}", where)
     try:
-        if path.endswith((".csv", ".csv.gz")):
-            return _csv(path)
         if path.endswith(".parquet"):
             return pd.read_parquet(path).reset_index(drop=True)
+        return _csv(path)
     except ImportError as error:
-        raise InvalidOptionError(
-            f"data={path!r:.200}: {error}",
-            field="data",
-            hint="Where the server runs: pip install 'openenv-gym-finrl[parquet]'.",
-        ) from None
+        hint = "Where the server runs: pip install 'openenv-gym-finrl[parquet]'."
+        _refuse(f"{path!r:.200} cannot be read: {error}", hint)
     except (OSError, ValueError) as error:  # what pandas and pyarrow raise of a damaged file, too
-        raise InvalidOptionError(
-            f"data={path!r:.200}: it cannot be read: {error}.",
-            field="data",
-            hint="The path is one of the machine or container that the server runs in.",
-        ) from None
-    _refuse(f"{path!r:.200} is neither 'sample', 'generated' nor a file .csv, .csv.gz or .parquet")
+        _refuse(f"{path!r:.200} cannot be read: {error}", where)
 
 
 def _csv(path: str) -> pd.DataFrame:
@@ -322,8 +323,8 @@ def _need_all(
     if not there.all():
         day, stock = np.argwhere(~there)[0]
         _refuse(
-            f"{tickers[stock]} has no row for {_text(dates[day])}, which others have ("
-            f"{(~there[:, stock]).sum()} such days)",
+            f"{tickers[stock]} has no row for {_text(dates[day])}, which others have; of "
+            f"{len(dates)} days it lacks {(~there[:, stock]).sum()}",
             hint,
         )
     for name in columns:

@@ -112,6 +112,11 @@ def test_hours_and_time_zones():
     assert environment.state.last_date == "2020-01-03 21:00:00"
 
 
+def test_a_column_without_any_number_is_none():
+    data = [{**row, "volume": None, "high": float("nan")} for row in THREE]
+    assert closes(data) == EXPECTED and read(data).columns.keys() == {"close"}
+
+
 def test_stocks_in_an_order_of_their_own():
     assert closes(THREE, tickers=["B", "A"])[1:] == (("B", "A"), [row[::-1] for row in EXPECTED[2]])
     assert closes(THREE, tickers=["B"])[1:] == (("B",), [[50.0], [49.0], [51.0]])
@@ -176,7 +181,10 @@ def changed(index, **fields):
         (changed(4, tic=None), "row 5: column 'tic' is empty"),
         (changed(4, date=DAYS[1]), f"row 5: column 'date' holds {DAYS[1]} for A, which row 3 has"),
         ([*THREE, THREE[2]], f"row 7: column 'date' holds {DAYS[1]} for A, which row 3 has"),
-        (THREE[:-1], f"B has no row for {DAYS[2]}, which others have (1 such days). missing="),
+        (
+            THREE[:-1],
+            f"B has no row for {DAYS[2]}, which others have; of 3 days it lacks 1. missing=",
+        ),
         (
             [*THREE, *({"date": day, "tic": "C", "close": 1.0} for day in DAYS[1:3])],
             f"C has no row for {DAYS[0]}, which others have",
@@ -189,9 +197,11 @@ def changed(index, **fields):
         ({"date": DAYS[:2], "tic": ["A"], "close": [1.0]}, "it is no table"),
         ({"date": "2020-01-01", "tic": "A", "close": 1.0}, "it is no table"),
         (pd.DataFrame(THREE).set_axis(["date", "tic", "tic"], axis=1), "have the same name"),
-        ("/no/such/prices.csv", "it cannot be read"),
-        ("/no/such/prices.parquet", "it cannot be read"),
-        ("prices.xlsx", "neither 'sample', 'generated' nor a file"),
+        ("/no/such/prices.csv", "there is no file '/no/such/prices.csv'. The path is one of"),
+        ("/no/such/prices.parquet", "there is no file"),
+        ("http://127.0.0.1:9/prices.csv", "there is no file"),
+        ("file:///etc/prices.csv", "there is no file"),
+        ("prices.xlsx", "neither 'sample', 'generated' nor a .csv"),
         (3, "3 is neither 'sample'"),
         ([1, 2], "is neither 'sample'"),
     ],
@@ -218,8 +228,10 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         raise ImportError("Unable to find a usable engine")
 
     monkeypatch.setattr(pd, "read_parquet", without)
+    path = tmp_path / "prices.parquet"
+    path.touch()
     with pytest.raises(InvalidOptionError, match=re.escape("openenv-gym-finrl[parquet]")):
-        bare(str(tmp_path / "prices.parquet"))
+        bare(str(path))
 
 
 def test_too_much_data(monkeypatch):

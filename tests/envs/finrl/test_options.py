@@ -58,7 +58,7 @@ README = (Path(finrl_env.__file__).parent / "README.md").read_text()
         ({"tech_indicator_list": "macd"}, "tech_indicator_list", "list"),
         ({"tech_indicator_list": ["macd", "macd"]}, "tech_indicator_list", "each name once"),
         ({"tech_indicator_list": ["__class__"]}, "tech_indicator_list", "no name of an indicator"),
-        ({"tech_indicator_list": ["rsi_999999"]}, "tech_indicator_list", "no name of an indicator"),
+        ({"tech_indicator_list": ["rsi_99999"]}, "tech_indicator_list", "no name of an indicator"),
         ({"tech_indicator_list": ["a" * 65]}, "tech_indicator_list", "no name of an indicator"),
         ({"tech_indicator_list": [f"rsi_{n}" for n in range(1, 66)]}, "tech_indicator_list", "64"),
         ({"data": {"generator": "arima"}}, "data.generator", "'gbm'"),
