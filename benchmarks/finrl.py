@@ -8,6 +8,8 @@ import gymnasium
 
 from benchmarks import peers
 from benchmarks.model import Benchmark, Limit, Peer
+from openenv_gym.server import Environment, load_app
+from openenv_gym.server.adapter import TypedEnv
 
 
 __all__ = ["BENCHMARK", "make_local"]
@@ -17,10 +19,9 @@ LOCAL = "benchmarks/FinRL-v0"
 
 def make_local(**kwargs: Any) -> gymnasium.Env[Any, Any]:
     """Return the environment as the server has it, without the way there and back."""
-    from finrl_env.server.finrl_environment import FinRLEnvironment
-    from openenv_gym.server.adapter import TypedEnv
-
-    return TypedEnv(FinRLEnvironment(**kwargs))
+    environment = load_app("finrl_env").factory(**kwargs)
+    assert isinstance(environment, Environment)
+    return TypedEnv(environment)
 
 
 gymnasium.register(LOCAL, entry_point="benchmarks.finrl:make_local")
