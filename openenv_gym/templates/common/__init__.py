@@ -1,4 +1,4 @@
-"""The template environment. Importing it brings its models, and the client when it is used."""
+"""The template environment: its models, and its client when it is used."""
 
 from __future__ import annotations
 

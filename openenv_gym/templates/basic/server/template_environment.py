@@ -1,4 +1,4 @@
-"""The template environment itself."""
+"""The environment itself."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from openenv_gym.rubrics import Rubric, load_rubric
 from template_env.models import MAX_SIZE, TemplateAction, TemplateObservation
 
 
-__all__ = ["ReachTheGoal", "TemplateEnvironment"]
+__all__ = ["TemplateEnvironment", "TemplateRubric"]
 
 
-class ReachTheGoal(Rubric):
+class TemplateRubric(Rubric):
     """1 at the goal, and a little less than nothing for every other step."""
 
     def forward(self, action: TemplateAction, observation: TemplateObservation) -> float:
@@ -28,7 +28,7 @@ class TemplateEnvironment(Environment[TemplateAction, TemplateObservation, State
     Args:
         size: Number of places, from 2 to `MAX_SIZE`.
         max_steps: Steps after which an episode is truncated.
-        rubric: What gives each step its reward; None for `ReachTheGoal`.
+        rubric: What gives each step its reward; None for `TemplateRubric`.
         render_mode: ``"ansi"`` to have `render` draw the line, or None.
 
     Raises:
@@ -54,7 +54,7 @@ class TemplateEnvironment(Environment[TemplateAction, TemplateObservation, State
                 f"render_mode={render_mode!r}: expected 'ansi' or None.", field="render_mode"
             )
         self.render_mode = render_mode
-        self.rubric = load_rubric(rubric, default=ReachTheGoal())
+        self.rubric = load_rubric(rubric, default=TemplateRubric())
         self._size = size
         self._max_steps = max_steps
         self._position = self._goal = 0

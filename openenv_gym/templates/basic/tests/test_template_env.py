@@ -1,12 +1,11 @@
-"""The template environment: spaces, rewards, ends, options."""
+"""Rules of Gymnasium, ends, options, saved states, and the environment on a server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
-import openenv_gym
+import openenv_gym  # noqa: F401, it registers the ids
 import pytest
 from gymnasium.utils.env_checker import check_env
 from openenv_gym.errors import InvalidOptionError
@@ -14,6 +13,9 @@ from openenv_gym.server.adapter import TypedEnv
 
 from template_env import TemplateAction, TemplateEnv
 from template_env.server.template_environment import TemplateEnvironment
+
+
+LEFT, RIGHT = TemplateAction(move="left"), TemplateAction(move="right")
 
 
 def test_it_keeps_the_rules_of_gymnasium() -> None:
@@ -25,9 +27,7 @@ def test_who_walks_towards_the_goal_arrives() -> None:
     seen = environment.reset(seed=3)
     distance = abs(seen.goal - seen.position)
     for _ in range(distance):
-        seen = environment.step(
-            TemplateAction(move="right" if seen.goal > seen.position else "left")
-        )
+        seen = environment.step(RIGHT if seen.goal > seen.position else LEFT)
     assert seen.done and not seen.truncated
     assert environment.state.step_count == distance
 
@@ -42,7 +42,7 @@ def test_a_state_that_was_saved_comes_back() -> None:
     environment = TemplateEnvironment(render_mode="ansi")
     environment.reset(seed=1)
     saved, picture = environment.save_state(), environment.render()
-    environment.step(TemplateAction(move="left"))
+    environment.step(LEFT)
     environment.restore_state(saved)
     assert environment.render() == picture
 
@@ -55,16 +55,6 @@ def test_wrong_options_are_named(option: str, value: Any) -> None:
         TemplateEnvironment(**{option: value})
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
-    """Yield the address of a server; what the package serves, in a process."""
-    from openenv_gym.providers import ProcessProvider, ServerTarget
-
-    running = ProcessProvider().start(ServerTarget("template_env"))
-    yield str(running.address)
-    running.stop()
-
-
 def test_on_a_server(server: str) -> None:
     env = gymnasium.make("openenv/Remote-v0", base_url=server, size=2, max_steps=3)
     env.reset(seed=0)
@@ -73,5 +63,4 @@ def test_on_a_server(server: str) -> None:
     env.close()
     with TemplateEnv(base_url=server).sync() as client:
         client.reset(seed=0)
-        assert client.step(TemplateAction(move="left")).reward is not None
-    assert openenv_gym.__version__
+        assert client.step(LEFT).reward is not None
