@@ -16,7 +16,7 @@ from openenv_gym import errors
 from openenv_gym.providers.docker.contexts import Context
 
 
-__all__ = ["Say", "build_context", "inspect", "narrate", "pull", "remove_unused"]
+__all__ = ["Say", "build_context", "inspect", "narrate", "pull", "push", "remove_unused"]
 
 Say = Callable[[str], None]
 """Takes a line of progress; one that begins with a blank is worth seeing only until the next."""
@@ -74,6 +74,7 @@ def build_context(
     labels: Mapping[str, str] | None = None,
     target: str | None = None,
     keep_stage: str | None = None,
+    cache: bool = True,
     say: Say = narrate,
 ) -> None:
     """Build an image, and leave nothing else behind.
@@ -87,6 +88,7 @@ def build_context(
         target: The stage to build; by default the last one.
         keep_stage: Name to keep the stage ``build`` under, so that a later build can go on from
             it; by default nothing is kept of stages before the last.
+        cache: Take steps from earlier builds where nothing has changed.
         say: Takes lines of progress.
 
     Raises:
@@ -105,6 +107,7 @@ def build_context(
                 buildargs={**_passed_on(), **arguments},
                 labels=dict(labels or {}),
                 target=target or "",
+                nocache=not cache,
                 rm=True,
                 forcerm=True,
                 decode=True,
@@ -153,6 +156,36 @@ def pull(client: Any, reference: str, *, say: Say = narrate) -> None:
             "`docker login`, or load it (docker load).",
             data=data,
         )
+
+
+def push(client: Any, reference: str, *, say: Say = narrate) -> str:
+    """Send an image to its registry; who may is what `docker login` has said.
+
+    Returns:
+        Its digest there, ``sha256:...``.
+
+    Raises:
+        ImageError: The registry does not answer, or does not take it.
+    """
+    name, tag = _split(reference)
+    say(f"pushing {reference} ...")
+    reason, digest = "", ""
+    try:
+        for event in client.api.push(name, tag=tag, stream=True, decode=True):
+            reason = str(event.get("error", "")) or reason
+            digest = str((event.get("aux") or {}).get("Digest", "")) or digest
+            if "status" in event:
+                say(f"  {event['status']} {event.get('progress', '')}".rstrip())
+    except Exception as error:
+        reason = _reason_of(error)
+    if reason:
+        raise errors.ImageError(
+            f"{reference} cannot be pushed: {_sentence(reason)}",
+            hint="Expected [registry/]name:tag of a registry that takes it from you; see to its "
+            "name and `docker login`.",
+            data={"image": reference},
+        )
+    return digest
 
 
 def remove_unused(client: Any, image_id: str) -> None:

@@ -32,6 +32,8 @@ __all__ = [
     "DISTRIBUTION",
     "Context",
     "context_of",
+    "folder_context",
+    "folder_files",
     "environment_packages",
     "image_stem",
     "is_checkout",
@@ -144,6 +146,23 @@ def context_of(package: str) -> Context:
         folder, dockerfile = _SERVERS / "gymnasium", "Dockerfile"
     else:
         folder, dockerfile = _package_folder(package), _DOCKERFILE
+    return _context(package, folder, dockerfile)
+
+
+def folder_context(package: str, folder: Path) -> Context:
+    """Return the context of an environment's image whose package need not be installed.
+
+    Args:
+        package: Import name of the environment package.
+        folder: Its folder.
+
+    Raises:
+        ImageNotFoundError: It cannot be put into an image.
+    """
+    return _context(package, folder, _DOCKERFILE)
+
+
+def _context(package: str, folder: Path, dockerfile: str) -> Context:
     missing = [
         name
         for name in {dockerfile, dockerfile.replace(_DOCKERFILE, "pyproject.toml")}
@@ -157,7 +176,7 @@ def context_of(package: str) -> Context:
             "is an example.",
             data={"package": package},
         )
-    return Context(package, dockerfile, _folder_files(folder, dockerfile))
+    return Context(package, dockerfile, folder_files(folder, dockerfile))
 
 
 def _package_folder(package: str) -> Path:
@@ -178,7 +197,13 @@ def _package_folder(package: str) -> Path:
     )
 
 
-def _folder_files(folder: Path, dockerfile: str) -> dict[str, Path | bytes]:
+def folder_files(folder: Path, dockerfile: str | None = None) -> dict[str, Path | bytes]:
+    """Return what a build is sent of a folder: all but what its `.dockerignore` names.
+
+    Args:
+        folder: The folder.
+        dockerfile: A file that is sent in any case.
+    """
     from docker.utils.build import exclude_paths
 
     try:

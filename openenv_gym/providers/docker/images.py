@@ -29,6 +29,7 @@ from openenv_gym.providers.docker.build import (
     pull,
 )
 from openenv_gym.providers.docker.contexts import (
+    Context,
     context_of,
     image_stem,
     is_checkout,
@@ -251,7 +252,9 @@ def build_image(
     *,
     reference: str | None = None,
     base: BaseImages | None = None,
+    context: Context | None = None,
     arguments: Mapping[str, str] | None = None,
+    cache: bool = True,
     say: Say = narrate,
 ) -> str:
     """Build an environment's image, and before it the base, where that is not current.
@@ -261,7 +264,9 @@ def build_image(
         package: Import name of the environment package, or ``gymnasium``.
         reference: Name of the image, where it is not the usual one.
         base: The images to build on.
+        context: What to build, where it is not what the package that is installed here has.
         arguments: Further build arguments.
+        cache: Take steps from earlier builds where nothing has changed.
         say: Takes lines of progress.
 
     Returns:
@@ -272,11 +277,11 @@ def build_image(
         ImageBuildError: It could not be built.
         OutOfDiskError: There was no space for it.
     """
-    context = context_of(package)
+    context = context or context_of(package)
     base = base or BaseImages()
     reference = reference or image_name(package)
     # Before anything is read for a build: what is edited meanwhile makes the image stale.
-    source = _source_digest(package)
+    source = _digest_with_library(context)
     build_base(client, base, say=say)
     say(f"building {reference} ...")
     begin = time.monotonic()
@@ -296,6 +301,7 @@ def build_image(
         },
         # An edit of the library then installs nothing anew; an installed one is not edited.
         keep_stage=f"{base.build}-{image_stem(package)}" if is_checkout() else None,
+        cache=cache,
         say=say,
     )
     size = (inspect(client, reference) or {}).get("Size", 0)
@@ -395,9 +401,13 @@ def _check_fit(status: ImageStatus, package: str) -> None:
 def _source_digest(package: str) -> str | None:
     """Return the digest of all that is put into an image; None where it is not all here."""
     try:
-        digests = [context_of(package).digest(), library_context().digest()]
+        return _digest_with_library(context_of(package))
     except errors.ImageError:
         return None
+
+
+def _digest_with_library(context: Context) -> str:
+    digests = [context.digest(), library_context().digest()]
     return hashlib.sha256("".join(digests).encode()).hexdigest()[:32]
 
 
