@@ -20,9 +20,7 @@ __all__ = ["build", "build_folder"]
 
 
 @click.command()
-@click.argument(
-    "path", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@click.argument("path", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "-t",
     "--tag",

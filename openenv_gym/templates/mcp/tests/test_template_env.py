@@ -8,22 +8,24 @@ from typing import Any
 import gymnasium
 import openenv_gym  # noqa: F401, it registers the ids
 import pytest
+from openenv_gym import CallToolObservation
 from openenv_gym.errors import InvalidOptionError
 
 from template_env import TemplateAction, TemplateEnv
 from template_env.server.template_environment import TemplateEnvironment
 
 
-def _walk(steps: int) -> TemplateAction:
-    return TemplateAction(tool_name="walk", arguments={"steps": steps})
+def _call(environment: TemplateEnvironment, tool: str, **arguments: Any) -> CallToolObservation:
+    seen = environment.step(TemplateAction(tool_name=tool, arguments=arguments))
+    assert isinstance(seen, CallToolObservation)
+    return seen
 
 
 def test_the_door_ends_the_episode() -> None:
     environment = TemplateEnvironment(door=1)
     environment.reset(seed=0)
-    look = TemplateAction(tool_name="look", arguments={})
-    assert environment.step(look).result == "The door is further on."
-    seen = environment.step(_walk(1))
+    assert _call(environment, "look").result == "The door is further on."
+    seen = _call(environment, "walk", steps=1)
     assert (seen.result, seen.reward, seen.done, seen.truncated) == (1, 1.0, True, False)
     environment.close()
 
@@ -31,7 +33,7 @@ def test_the_door_ends_the_episode() -> None:
 def test_too_many_calls_end_it_as_well() -> None:
     environment = TemplateEnvironment(max_calls=1)
     environment.reset(seed=0)
-    seen = environment.step(_walk(50))
+    seen = _call(environment, "walk", steps=50)
     assert (seen.done, seen.truncated) == (True, True)
     environment.close()
 
@@ -39,7 +41,7 @@ def test_too_many_calls_end_it_as_well() -> None:
 def test_a_wrong_call_is_an_error_that_an_agent_can_read() -> None:
     environment = TemplateEnvironment()
     environment.reset(seed=0)
-    seen = environment.step(TemplateAction(tool_name="walk", arguments={"steps": "far"}))
+    seen = _call(environment, "walk", steps="far")
     assert seen.error is not None
     environment.close()
 
