@@ -141,7 +141,9 @@ def _to_space(
 def _facts(
     upload: Upload, repo: str, private: bool, *, dry_run: bool = False, url: str = ""
 ) -> dict[str, Any]:
-    own = sorted(name for name in upload.files if not name.startswith(".openenv-gym/"))
+    from openenv_gym.cli.upload import LIBRARY
+
+    own = sorted(name for name in upload.files if not name.startswith(f"{LIBRARY}/"))
     size = sum(map(len, upload.files.values()))
     kind = "private" if private else "public"
     what = f"{len(own)} files, and {upload.library} of the library, {size / 1e6:.1f} MB"
@@ -235,11 +237,14 @@ class _Hub:
         """Send all files in one commit, so that there is never half of it; return where it is."""
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
+        from openenv_gym.cli.upload import LIBRARY
+
         present = self._ask(
             f"list the files of {repo}",
             lambda: list(self._api.list_repo_files(repo, repo_type="space")),
         )
-        gone = [n for n in present if n not in upload.files and n != ".gitattributes"]
+        # Of this library alone: what else is there may be somebody's who named the wrong Space.
+        gone = [n for n in present if n.startswith(f"{LIBRARY}/") and n not in upload.files]
 
         def send() -> Any:
             # Made anew for each try: the client notes in them what it has sent.

@@ -21,9 +21,9 @@ from openenv_gym.errors import ConfigurationError
 if TYPE_CHECKING:
     from openenv_gym.models.manifest import Manifest
 
-__all__ = ["Upload", "collect"]
+__all__ = ["LIBRARY", "Upload", "collect"]
 
-_LIBRARY = ".openenv-gym"
+LIBRARY = ".openenv-gym"
 """Folder of a Space that has the library's source."""
 
 _NEVER = (
@@ -39,7 +39,7 @@ _CACHES = (
     *("*.egg-info", "build", "dist", ".tox", ".nox", ".*_cache", ".cache", ".coverage*"),
     *(".ipynb_checkpoints", ".idea", ".vscode", ".DS_Store", "outputs", "uv.lock", "wandb"),
     # Of the Space itself: they are made anew.
-    _LIBRARY,
+    LIBRARY,
 )
 """Names of what is of this machine alone."""
 
@@ -112,9 +112,9 @@ def collect(folder: Path, manifest: Manifest, exclude: Sequence[str] = ()) -> Up
         library["servers/base/Dockerfile"].decode(), files["server/Dockerfile"].decode()
     ).encode()
     files[".dockerignore"] = (
-        files.get(".dockerignore", b"").rstrip(b"\n") + f"\n!{_LIBRARY}\n".encode()
+        files.get(".dockerignore", b"").rstrip(b"\n") + f"\n!{LIBRARY}\n".encode()
     ).lstrip(b"\n")
-    files.update({f"{_LIBRARY}/{name}": content for name, content in library.items()})
+    files.update({f"{LIBRARY}/{name}": content for name, content in library.items()})
     return Upload(files, left_out, len(library), header)
 
 
@@ -199,7 +199,7 @@ def _dockerfile(base: str, own: str) -> str:
         r"^COPY (?!--)(.+) (\S+)$",
         lambda match: (
             "COPY "
-            + " ".join(f"{_LIBRARY}/{source}" for source in match[1].split())
+            + " ".join(f"{LIBRARY}/{source}" for source in match[1].split())
             + f" {match[2]}"
         ),
         base,
