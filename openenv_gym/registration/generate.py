@@ -33,6 +33,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
 }
@@ -44,6 +45,11 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_modes": ["human", "rgb_array"],
         "render_fps": 30,
         "kwargs": {"game": "pong"},
+    },
+    "Chess-v0": {
+        "package": "chess_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
     "Gymnasium-v0": {"package": "gymnasium"},
