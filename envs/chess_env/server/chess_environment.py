@@ -180,7 +180,12 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
     ) -> AnyObservation:
         """Return what the agent sees: the position, and what has just happened."""
         board, end = game.board, game.end
-        position: dict[str, Any] = {"fen": board.fen(), "result": end.result if end else None}
+        position: dict[str, Any] = {
+            "fen": board.fen(),
+            "legal_moves": [each.uci() for each in game.legal],
+            "is_check": board.is_check(),
+            "result": end.result if end else None,
+        }
         info: dict[str, Any] = {
             "move": move,
             "opponent_move": reply,
@@ -189,12 +194,10 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
             "fullmove_number": board.fullmove_number,
             "halfmove_clock": board.halfmove_clock,
         }
+        fields = position
         if self._options.observation == "planes":
+            fields = {"planes": draw_planes(game, self._player(game))}
             info |= position
-            fields: dict[str, Any] = {"planes": draw_planes(game, self._player(game))}
-        else:
-            legal = [each.uci() for each in game.legal]
-            fields = {**position, "legal_moves": legal, "is_check": board.is_check()}
         if self._options.action == "discrete":
             info["action_mask"] = action_mask(board, game.legal)
         # Nothing here needs to be validated: it is what python-chess says.

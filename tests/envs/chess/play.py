@@ -27,7 +27,7 @@ def choose(random: np.random.Generator, observation: Any, info: dict[str, Any]) 
     """Return any legal action."""
     if "action_mask" in info:
         return int(random.choice(np.flatnonzero(info["action_mask"])))
-    moves = observation["legal_moves"]
+    moves = info["legal_moves"] if "legal_moves" in info else observation["legal_moves"]
     return moves[int(random.integers(len(moves)))]
 
 
