@@ -76,7 +76,7 @@ class ChessObservation(Observation):
     fen: str = Field(max_length=MAX_FEN_LENGTH, description="Position in FEN")
     legal_moves: list[UciMove] = Field(default_factory=list, description="Legal moves, in UCI")
     is_check: bool = Field(default=False, description="The side to move is in check")
-    result: None | Literal["1-0", "0-1", "1/2-1/2"] = Field(
+    result: Literal["1-0", "0-1", "1/2-1/2"] | None = Field(
         default=None, description="Result, when the game is over"
     )
 

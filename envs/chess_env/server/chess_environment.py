@@ -176,16 +176,23 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
         return move.uci()
 
     def _observe(
-        self, game: Game, *, move: str | None = None, reply: str | None = None, illegal: bool = False
+        self,
+        game: Game,
+        *,
+        move: str | None = None,
+        reply: str | None = None,
+        illegal: bool = False,
     ) -> AnyObservation:
         """Return what the agent sees: the position, and what has just happened."""
         board, end = game.board, game.end
-        position: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "fen": board.fen(),
-            "legal_moves": [each.uci() for each in game.legal],
             "is_check": board.is_check(),
             "result": end.result if end else None,
         }
+        shows_planes = self._options.observation == "planes"
+        if self._options.action == "uci" or not shows_planes:
+            fields["legal_moves"] = [each.uci() for each in game.legal]
         info: dict[str, Any] = {
             "move": move,
             "opponent_move": reply,
@@ -194,10 +201,9 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
             "fullmove_number": board.fullmove_number,
             "halfmove_clock": board.halfmove_clock,
         }
-        fields = position
-        if self._options.observation == "planes":
+        if shows_planes:
+            info |= fields
             fields = {"planes": draw_planes(game, self._player(game))}
-            info |= position
         if self._options.action == "discrete":
             info["action_mask"] = action_mask(board, game.legal)
         # Nothing here needs to be validated: it is what python-chess says.
@@ -294,21 +300,26 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
     @property
     def state(self) -> ChessState:
         """The game so far."""
-        known = {"episode_id": self._episode_id, "step_count": self._step_count}
-        known["opponent"] = self._options.opponent
+        state = ChessState(
+            episode_id=self._episode_id,
+            step_count=self._step_count,
+            opponent=self._options.opponent,
+        )
         game = self._game
         if game is None:
-            return ChessState(**known)
-        return ChessState(
-            **known,
-            fen=game.board.fen(),
-            current_player=chess.COLOR_NAMES[game.board.turn],
-            move_history=[move.uci() for move in game.board.move_stack],
-            agent_color=None if self._color is None else chess.COLOR_NAMES[self._color],
-            start_fen=game.start_fen,
-            chess960=game.board.chess960,
-            result=game.end.result if game.end else None,
-            termination=game.end.reason if game.end else None,
+            return state
+        board, end = game.board, game.end
+        return state.model_copy(
+            update={
+                "fen": board.fen(),
+                "current_player": chess.COLOR_NAMES[board.turn],
+                "move_history": [move.uci() for move in board.move_stack],
+                "agent_color": None if self._color is None else chess.COLOR_NAMES[self._color],
+                "start_fen": game.start_fen,
+                "chess960": board.chess960,
+                "result": end.result if end else None,
+                "termination": end.reason if end else None,
+            }
         )
 
     def render(self) -> Any:

@@ -220,7 +220,9 @@ class Engine:
             return future.result(timeout_s)
         except concurrent.futures.TimeoutError:
             future.cancel()
-            raise self._failure(f"it did not answer within {timeout_s:g} s", "TimeoutError") from None
+            raise self._failure(
+                f"it did not answer within {timeout_s:g} s", "TimeoutError"
+            ) from None
         except (chess.engine.EngineError, OSError) as error:
             raise self._failure(str(error), "ChildProcessError") from error
 

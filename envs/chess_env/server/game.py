@@ -22,12 +22,12 @@ class Position(NamedTuple):
     Attributes:
         pieces: Bitboards of White's pawns, knights, bishops, rooks, queens and king, then of
             Black's.
-        count: How often it has come up, with this time: same pieces, same side to move, same
+        times: How often it has come up, with this time: same pieces, same side to move, same
             rights to castle and to capture in passing (FIDE's laws, 9.2.3).
     """
 
     pieces: tuple[int, ...]
-    count: int
+    times: int
 
 
 class End(NamedTuple):
@@ -116,7 +116,7 @@ class Game:
         outcome = board.outcome()
         if outcome is not None:
             return End(outcome.termination.name.lower(), outcome.winner)
-        if self._claim_draws and self.positions[-1].count >= 3:
+        if self._claim_draws and self.positions[-1].times >= 3:
             return End("threefold_repetition", None)
         if self._claim_draws and board.halfmove_clock >= 100:
             return End("fifty_moves", None)

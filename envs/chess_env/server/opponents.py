@@ -95,8 +95,8 @@ class EngineOpponent:
         if self._skill is not None and not engine.knows("MultiPV"):
             self.close()
             raise InvalidOptionError(
-                f"skill={self._skill}: expected an engine that names several moves (MultiPV), which "
-                f"{self._program} does not.",
+                f"skill={self._skill}: expected an engine that names several moves (MultiPV), "
+                f"which {self._program} does not.",
                 field="skill",
                 hint="Limit its depth, nodes or time instead.",
             )

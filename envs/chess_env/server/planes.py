@@ -53,15 +53,15 @@ def draw_planes(game: Game, player: chess.Color) -> NDArray[np.uint8]:
     last = game.positions[: -_HISTORY - 1 : -1]
     # Bit 8 * rank + file of a bitboard is that square.
     boards: NDArray[Any] = np.array([position.pieces for position in last], "<u8")
-    squares = np.unpackbits(boards.view(np.uint8), bitorder="little")
-    squares = squares.reshape(len(last), 12, 8, 8)
+    bits = np.unpackbits(boards.view(np.uint8), bitorder="little")
+    squares = bits.reshape(len(last), 12, 8, 8)
     if player == chess.BLACK:
         squares = np.concatenate([squares[:, 6:], squares[:, :6]], axis=1)[:, :, ::-1]
     history = planes[: _HISTORY * _EACH].reshape(_HISTORY, _EACH, 8, 8)
     history[: len(last), :12] = squares
     for age, position in enumerate(last):
-        history[age, 12] = position.count >= 2
-        history[age, 13] = position.count >= 3
+        history[age, 12] = position.times >= 2
+        history[age, 13] = position.times >= 3
     board = game.board
     planes[112] = player == chess.BLACK
     planes[113] = min(board.fullmove_number, _LARGEST)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import openenv_gym  # noqa: F401  # registers the ids
+import openenv_gym
 from tests.support.images import image, run_inside
 
 from .play import choose, make, play, same
@@ -88,7 +88,7 @@ def test_a_game_against_stockfish_to_mate(color: str) -> None:
         board.push(board.parse_uci(info["opponent_move"]))
     assert board.is_checkmate() and observation["fen"] == board.fen()
     assert (reward, info["termination"]) == (-1.0, "checkmate")
-    assert observation["result"] == (2 if color == "white" else 1)  # None, "1-0", "0-1", draw
+    assert observation["result"] == (1 if color == "white" else 0)  # "0-1", "1-0"
     assert [move.uci() for move in board.move_stack] == history(env)
     env.close()
 

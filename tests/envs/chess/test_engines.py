@@ -11,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 
+import openenv_gym  # noqa: F401  # registers the ids
 from chess_env import ChessAction
 from chess_env.server.chess_environment import ChessEnvironment
 from openenv_gym.errors import EnvironmentFailedError, InvalidOptionError, ResetNeededError
@@ -246,3 +249,21 @@ def test_what_an_engine_needs_it_must_have(engine: MakeEngine) -> None:
     with pytest.raises(InvalidOptionError, match="UCI_LimitStrength") as caught:
         ChessEnvironment(opponent=program, elo=1500)
     assert caught.value.field == "opponent"
+
+
+@needs_stockfish
+def test_many_games_against_engines_at_once() -> None:
+    options = {"opponent": "stockfish", "skill": 1, "action": "discrete", "observation": "planes"}
+    envs = gymnasium.make_vec(
+        "openenv/Chess-v0", num_envs=3, provider="thread", num_servers=1, **options
+    )
+    single = make(**options)
+    planes, infos = envs.reset(seed=4)
+    expected, info = single.reset(seed=6)
+    for _ in range(5):
+        assert np.array_equal(planes[2], expected)
+        actions = [int(np.flatnonzero(mask)[0]) for mask in infos["action_mask"]]
+        planes, *_, infos = envs.step(np.array(actions))
+        expected, *_, info = single.step(int(np.flatnonzero(info["action_mask"])[0]))
+    envs.close()
+    single.close()

@@ -87,7 +87,7 @@ def test_a_game_by_hand() -> None:
     observation, *rest, info = env.step("d8h4")
     assert rest == [1.0, True, False]
     assert info["termination"] == "checkmate"
-    assert observation["result"] == 2  # None, "1-0", "0-1", "1/2-1/2"
+    assert observation["result"] == 1  # "1-0", "0-1", "1/2-1/2", None
     assert (observation["is_check"], observation["legal_moves"]) == (1, ())
     state = env.environment.state
     assert (state.result, state.termination, state.current_player) == ("0-1", "checkmate", "white")
@@ -155,7 +155,7 @@ def test_repetition(claim_draws: bool, moves: int, termination: str) -> None:
         assert env.step(move)[2:4] == (False, False)
     observation, reward, terminated, _, info = env.step((SHUFFLE * 4)[moves - 1])
     assert (reward, terminated, info["termination"]) == (0.0, True, termination)
-    assert observation["result"] == 3
+    assert observation["result"] == 2
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_game_is_cut_off_after_so_many_moves(most: int) -> None:
     assert (reward, ended, info["termination"]) == (0.0, [False, True], "max_moves")
     assert len(env.environment.state.move_history) == most
     assert steps == (most + 1) // 2
-    assert observation["result"] == 0
+    assert observation["result"] == 3
     assert observation["legal_moves"]
 
 
@@ -305,7 +305,9 @@ def test_rendering() -> None:
     env.reset(seed=0)
     assert "1  R N B Q K B N R" in env.render()
     env_render_passive_checker(env)
-    white, black = (make(render_mode="rgb_array", agent_color=color) for color in ("white", "black"))
+    white, black = (
+        make(render_mode="rgb_array", agent_color=color) for color in ("white", "black")
+    )
     pictures = []
     for env in (white, black):
         env.reset(seed=0, options={"fen": "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"})

@@ -63,7 +63,9 @@ def test_numbers_that_are_legal_are_told_to_agents() -> None:
     host = app.open({"action": "discrete"})
     info = host.execute("reset", [5])[0][1]
     legal = host.execute("describe_actions", [])[0]["legal"]
-    assert sorted(each["action_id"] for each in legal) == np.flatnonzero(info["action_mask"]).tolist()
+    assert (
+        sorted(each["action_id"] for each in legal) == np.flatnonzero(info["action_mask"]).tolist()
+    )
     host.close()
 
 
