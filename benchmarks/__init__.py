@@ -21,6 +21,7 @@ BENCHMARKS = {
     "atari": "benchmarks.atari:BENCHMARK",
     "chess": "benchmarks.chess:RANDOM",
     "chess-stockfish": "benchmarks.chess:STOCKFISH",
+    "finrl": "benchmarks.finrl:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",

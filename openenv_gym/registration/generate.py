@@ -35,6 +35,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
     },
     "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
@@ -52,6 +53,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 2,
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
     "Remote-v0": {},
 }
