@@ -145,7 +145,7 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
     def _play(self, game: Game, move: chess.Move | None) -> AnyObservation:
         """Make a move of the agent, whether it is legal or not."""
         mover = game.board.turn if self._color is None else self._color
-        reply = None
+        made = reply = None
         illegal = False
         # Over already where the opponent's first move ended the game.
         if game.end is None:
@@ -154,6 +154,7 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
                 game.refuse(forfeit=self._options.illegal_move == "loss")
             else:
                 game.push(move)
+                made = move.uci()
                 self._game = None  # an engine that fails leaves no half of a step behind
                 reply = self._reply(game)
                 self._game = game
@@ -164,7 +165,6 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
             self._reward = 0.0
         else:
             self._reward = 1.0 if game.end.winner == mover else -1.0
-        made = None if illegal or move is None else move.uci()
         return self._observe(game, move=made, reply=reply, illegal=illegal)
 
     def _reply(self, game: Game) -> str | None:

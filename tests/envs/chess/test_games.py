@@ -136,7 +136,8 @@ def test_a_game_that_the_opponents_first_move_ends() -> None:
     assert info["termination"] == "insufficient_material"
     assert not info["action_mask"].any() and observation["legal_moves"] == ()
     _, reward, terminated, truncated, info = env.step(0)
-    assert (reward, terminated, truncated, info["illegal_move"]) == (0.0, True, False, False)
+    assert (reward, terminated, truncated) == (0.0, True, False)
+    assert (info["move"], info["illegal_move"]) == (None, False)
     with pytest.raises(ResetNeededError):
         env.step(0)
 

@@ -201,10 +201,10 @@ def test_a_package_is_installed_on_the_word_of_the_caller(
 
 @pytest.mark.parametrize("sha", [None, "main", "0" * 39], ids=str)
 def test_nothing_is_installed_that_has_no_commit(hub: FakeHub, no_pip: None, sha: Any) -> None:
-    hub.spaces["ann/chess"] = {"sha": sha}
+    hub.spaces["ann/ludo"] = {"sha": sha}
     with pytest.raises(errors.ConfigurationError, match="names no commit") as caught:
-        AutoEnv.from_env("ann/chess", trust_remote_code=True)
-    assert f"pip install git+{hub.url}/spaces/ann/chess" in str(caught.value)
+        AutoEnv.from_env("ann/ludo", trust_remote_code=True)
+    assert f"pip install git+{hub.url}/spaces/ann/ludo" in str(caught.value)
 
 
 def test_a_package_that_cannot_be_installed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
