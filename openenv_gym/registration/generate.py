@@ -35,6 +35,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
     },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -47,7 +48,19 @@ _OWN: dict[str, dict[str, Any]] = {
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
     "Gymnasium-v0": {"package": "gymnasium"},
+    "OpenSpiel-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"game": "catch"},
+    },
     "Remote-v0": {},
+    "TextBlackjack-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"rules": "gymnasium"},
+    },
 }
 
 _STEP_US = {
