@@ -44,18 +44,17 @@ MAX_MESSAGE_LENGTH = 16_384
 MAX_PROMPT_LENGTH = 16_384
 """Longest prompt, in characters."""
 
-# What OpenSpiel's games draw with beside ASCII: boxes, suits, an arrow and playing cards.
-PROMPT_CHARACTERS = "".join(
-    sorted(
-        {
-            *string.printable,
-            *map(chr, range(0x2500, 0x2580)),
-            *"♠♥♦♣←",
-            *map(chr, range(0x1F0A0, 0x1F100)),
-        }
-    )
-)
+# What OpenSpiel's games draw with beside ASCII: boxes, an arrow, suits and playing cards.
+_DRAWN = {*map(chr, range(0x2500, 0x2580)), *"←♠♣♥♦", *map(chr, range(0x1F0A0, 0x1F100))}
+
+PROMPT_CHARACTERS = "".join(sorted({*string.printable, *_DRAWN}))
 """Characters of a prompt."""
+
+# And what language models write: letters with accents, dashes, quotation marks, bullets.
+_WRITTEN = {*map(chr, range(0xA0, 0x180)), *map(chr, range(0x2010, 0x2060))}
+
+MESSAGE_CHARACTERS = "".join(sorted({*PROMPT_CHARACTERS, *_WRITTEN}))
+"""Characters of an answer, as far as a space can name them; the model itself takes any."""
 
 _MAX_MASK = 4096  # the largest set that has a space
 _LARGEST = float(np.finfo(np.float32).max)
@@ -136,9 +135,9 @@ class TextAction(Action):
         message: Text that names an action. What is named last counts.
     """
 
-    message: Annotated[
-        str, Text(MAX_MESSAGE_LENGTH, min_length=0, charset="".join(sorted(string.printable)))
-    ] = Field(max_length=MAX_MESSAGE_LENGTH, description="Text that names an action")
+    message: Annotated[str, Text(MAX_MESSAGE_LENGTH, min_length=0, charset=MESSAGE_CHARACTERS)] = (
+        Field(max_length=MAX_MESSAGE_LENGTH, description="Text that names an action")
+    )
 
 
 class TextObservation(Observation):

@@ -153,12 +153,13 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
             if (saved["version"], saved["rules"]) != (_SAVED_VERSION, self._rules):
                 raise ValueError(f"it is one of {saved['rules']!r:.40}")
             gained = float(saved["gained"])
+            turns = self._check_turns(saved)
             self._table.restore(saved["table"], self.np_random)
-            self._restore_turns(saved)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidOptionError(
                 f"This is not a saved state of blackjack: {error}.",
                 field="saved",
                 hint="Pass what save_state() of an environment with the same rules returned.",
             ) from error
+        self._restore_turns(turns)
         self._gained = gained

@@ -257,11 +257,12 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
         try:
             if saved["version"] != _SAVED_VERSION:
                 raise ValueError(f"it has version {saved['version']!r:.40}")
+            turns = self._check_turns(saved)
             self._match.restore(saved["match"])
-            self._restore_turns(saved)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidOptionError(
                 f"This is not a saved state of {self._match.game}: {error}.",
                 field="saved",
                 hint="Pass what save_state() of an environment with the same options returned.",
             ) from error
+        self._restore_turns(turns)

@@ -142,9 +142,7 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
         names = self._names()
         shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
         if self._illegal_action == "error":
-            raise InvalidActionError(
-                f"{said:.80} is no legal action.", hint=f"Legal are: {shown}."
-            )
+            raise InvalidActionError(f"{said:.80} is no legal action.", hint=f"Legal are: {shown}.")
         self._note = f"{said:.80} is no legal action."
         if self._illegal_action == "penalty":
             return -self._illegal_penalty
@@ -162,14 +160,29 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
             "np_random": self.np_random.bit_generator.state,
         }
 
-    def _restore_turns(self, saved: dict[str, Any]) -> None:
-        # The generator first: it refuses what is no state of it, and the rest cannot fail.
-        step_count, moves = int(saved["step_count"]), int(saved["moves"])
-        running, forfeited = bool(saved["running"]), bool(saved["forfeited"])
-        note, episode_id = str(saved["note"]), saved["episode_id"]
-        self.np_random.bit_generator.state = saved["np_random"]
-        self._episode_id, self._step_count, self._moves = episode_id, step_count, moves
-        self._running, self._forfeited, self._note = running, forfeited, note
+    def _check_turns(self, saved: dict[str, Any]) -> dict[str, Any]:
+        """Return what `_restore_turns` takes; so a state that is none leaves this one alone.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is nothing that `_save_turns` returned.
+        """
+        scratch = type(self.np_random.bit_generator)()
+        scratch.state = saved["np_random"]
+        return {
+            "episode_id": saved["episode_id"],
+            "step_count": int(saved["step_count"]),
+            "moves": int(saved["moves"]),
+            "running": bool(saved["running"]),
+            "forfeited": bool(saved["forfeited"]),
+            "note": str(saved["note"]),
+            "np_random": scratch.state,
+        }
+
+    def _restore_turns(self, checked: dict[str, Any]) -> None:
+        self._episode_id, self._step_count = checked["episode_id"], checked["step_count"]
+        self._moves, self._running = checked["moves"], checked["running"]
+        self._forfeited, self._note = checked["forfeited"], checked["note"]
+        self.np_random.bit_generator.state = checked["np_random"]
 
     # -- tools ----------------------------------------------------------------------------------
 
