@@ -179,10 +179,10 @@ def observation_model(size: int, n_actions: int, n_players: int) -> type[OpenSpi
     number = Annotated[int, Field(ge=0, lt=n_actions)]
     # Bounds without infinities, of which Gymnasium's checker would warn.
     tensor = Array(shape=(size,), dtype="float32", low=-_LARGEST, high=_LARGEST)
-    legal: Any = list[number]  # type: ignore[valid-type]
+    legal: Any = list[number]
     if n_actions <= _MAX_MASK:
         in_order = PlainSerializer(sorted, return_type=list[int])
-        legal = Annotated[set[number], in_order]  # type: ignore[valid-type]
+        legal = Annotated[set[number], in_order]
     null = PlainSerializer(_as_optional, return_type=int | None)
     fields: dict[str, Any] = {
         "info_state": (

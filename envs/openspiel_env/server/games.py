@@ -82,7 +82,7 @@ def tensor_size(game: pyspiel.Game) -> int:
     return int(game.observation_tensor_size()) if kind.provides_observation_tensor else 0
 
 
-def _check_params(params: Mapping[str, Any] | None) -> None:
+def _check_params(params: Any) -> None:
     if params is None:
         return
     if not isinstance(params, Mapping) or not all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyspiel
@@ -23,7 +24,7 @@ _MEMORY_MB = 256
 _MAX_SIMULATIONS = 100_000
 
 
-def make_opponent(name: str, game: pyspiel.Game, simulations: int) -> Opponent | None:
+def make_opponent(name: Any, game: pyspiel.Game, simulations: int) -> Opponent | None:
     """Return what chooses for the players that the agent is not.
 
     Args:

@@ -99,7 +99,8 @@ class GymnasiumTable:
 
     def play(self, action: int) -> float:
         """Hit or stand; there, hitting is 1."""
-        _, reward, self.over, _, _ = self._env.step(int(action == HIT))
+        result = self._env.step(int(action == HIT))  # type: ignore[no-untyped-call]
+        _, reward, self.over, _, _ = result
         return float(reward)
 
     @property

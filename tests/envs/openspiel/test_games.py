@@ -237,7 +237,7 @@ def test_an_illegal_action_costs_a_penalty():
     env.reset(seed=0)
     env.step(4)
     before = env.environment._match.state.history()
-    observation, reward, terminated, truncated, info = env.step(0)
+    _, reward, terminated, truncated, info = env.step(0)
     assert (reward, terminated, truncated) == (-0.25, False, False)
     assert info["illegal_action"] and env.environment._match.state.history() == before
     assert "illegal_action" not in env.step(8)[4]

@@ -115,7 +115,7 @@ def test_vectors(env_id, options):
     envs = gymnasium.make_vec(
         f"openenv/{env_id}", num_envs=3, num_servers=1, provider="thread", **options
     )
-    observations, infos = envs.reset(seed=4)
+    observations, _ = envs.reset(seed=4)
     locals_ = [app.open({**load_catalogue().entries[f"openenv/{env_id}"].kwargs, **options})]
     first = locals_[0].execute("reset", [4])[0][0]
     if isinstance(observations, dict):
