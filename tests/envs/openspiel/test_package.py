@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from openspiel_env.server.blackjack import TextBlackjackEnvironment
 from openspiel_env.server.openspiel_environment import OpenSpielEnvironment
 
 from .play import make, make_blackjack, play, same
+from .test_games import playable
 
 
 PACKAGE = Path(openspiel_env.__file__).parent
@@ -57,6 +59,13 @@ def test_manifest_agrees_with_the_code_and_the_catalogue():
         known = load_catalogue().entries[f"openenv/{entry.id}"]
         assert (known.package, known.image) == ("openspiel_env", manifest.image)
         assert (known.kwargs, known.render_modes) == (entry.kwargs, entry.render_modes)
+
+
+def test_the_readme_lists_the_games():
+    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    listed = text.partition("## Games")[2].partition("\n\n`coin_game`")[0]
+    assert re.findall(r"`(\w+)`", listed) == playable()
+    assert f"{len(playable())} games" in text
 
 
 def test_app_makes_both_environments():
