@@ -7,6 +7,7 @@ from typing import Any
 
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import State
+from openenv_gym.rubrics import Rubric
 from openspiel_env.models import TextAction, TextObservation
 from openspiel_env.server.tables import HIT, NAMES, STAND, TABLES, Table
 from openspiel_env.server.text import find_action, to_prompt
@@ -29,7 +30,8 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
         illegal_action: What becomes of an answer that names no action; see `TurnEnvironment`.
         illegal_penalty: See there.
         max_moves: See there.
-        render_mode: ``"ansi"``, or None.
+        rubric: See there.
+        render_mode: See there.
 
     Raises:
         InvalidOptionError: An option has a value that is not taken.
@@ -45,12 +47,14 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
         illegal_action: str = "loss",
         illegal_penalty: float = 0.1,
         max_moves: int | None = None,
+        rubric: Rubric | str | None = None,
         render_mode: str | None = None,
     ) -> None:
         super().__init__(
             illegal_action=illegal_action,
             illegal_penalty=illegal_penalty,
             max_moves=max_moves,
+            rubric=rubric,
             render_mode=render_mode,
         )
         if rules not in TABLES:
@@ -66,9 +70,9 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
     ) -> TextObservation:
         """Deal a new game. No options are known."""
         self.begin_episode(seed)
+        self._table.deal(self.np_random)
         self._begin_turns()
         self._gained = 0.0
-        self._table.deal(self.np_random)
         return self._observe(reward=None, done=False, truncated=False)
 
     def act(self, action: TextAction) -> TextObservation:

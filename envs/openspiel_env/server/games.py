@@ -99,7 +99,7 @@ def _check_type(name: str, kind: pyspiel.GameType) -> None:
     reason = None
     if kind.dynamics == _GameType.Dynamics.MEAN_FIELD:
         reason = "it is a mean-field game, played by a distribution instead of players"
-    elif kind.action_structs_only:
+    elif getattr(kind, "action_structs_only", False):  # since OpenSpiel 2
         reason = "its actions have no numbers"
     if reason:
         raise InvalidOptionError(f"game={name!r} cannot be played here: {reason}.", field="game")

@@ -9,6 +9,7 @@ import numpy as np
 
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import Action, Observation
+from openenv_gym.rubrics import Rubric
 from openspiel_env.models import (
     TERMINAL_PLAYER,
     OpenSpielState,
@@ -46,8 +47,11 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
         mcts_simulations: Playouts for each action of ``"mcts"``.
         observation: ``"info_state"`` for tensors and numbered actions, ``"text"`` for prompts,
             which are answered with text.
-        render_mode: ``"ansi"``, or None.
-        **turns: ``illegal_action``, ``illegal_penalty`` and ``max_moves``; see `TurnEnvironment`.
+        illegal_action: What becomes of an illegal action; see `TurnEnvironment`.
+        illegal_penalty: See there.
+        max_moves: See there.
+        rubric: See there.
+        render_mode: See there.
 
     Raises:
         InvalidOptionError: An option has a value that is not taken.
@@ -65,12 +69,14 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
         illegal_action: str = "loss",
         illegal_penalty: float = 0.1,
         max_moves: int | None = None,
+        rubric: Rubric | str | None = None,
         render_mode: str | None = None,
     ) -> None:
         super().__init__(
             illegal_action=illegal_action,
             illegal_penalty=illegal_penalty,
             max_moves=max_moves,
+            rubric=rubric,
             render_mode=render_mode,
         )
         loaded = load_game(game, game_params)
@@ -113,8 +119,8 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
     ) -> Observation:
         """Begin a new game, which is where the agent has its first choice. No options are known."""
         self.begin_episode(seed)
-        self._begin_turns()
         self._match.begin(self.np_random)
+        self._begin_turns()
         return self._observe(reward=None, done=False, truncated=False)
 
     def act(self, action: Action) -> Observation:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.models import Action, CallToolAction, CallToolObservation, Observation, State
+from openenv_gym.rubrics import Rubric, load_rubric
 from openenv_gym.server import MCPEnvironment, tool
 
 
@@ -30,6 +31,8 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
         illegal_penalty: How much ``"penalty"`` takes.
         max_moves: Truncate an episode after this many actions of the agent, illegal ones
             included; None for never.
+        rubric: Replaces the reward of the game, which it finds in ``observation.reward``; see
+            `openenv_gym.rubrics.load_rubric`.
         render_mode: ``"ansi"`` to have `render` return text, or None.
 
     Raises:
@@ -47,6 +50,7 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
         illegal_action: str = "loss",
         illegal_penalty: float = 0.1,
         max_moves: int | None = None,
+        rubric: Rubric | str | None = None,
         render_mode: str | None = None,
     ) -> None:
         if illegal_action not in ILLEGAL:
@@ -69,6 +73,7 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
                 f"render_mode={render_mode!r:.80}: expected 'ansi' or None.", field="render_mode"
             )
         self.render_mode = render_mode
+        self.rubric = load_rubric(rubric)
         self._illegal_action = illegal_action
         self._illegal_penalty = float(illegal_penalty)
         self._max_moves = max_moves

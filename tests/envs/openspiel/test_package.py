@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -64,8 +65,12 @@ def test_manifest_agrees_with_the_code_and_the_catalogue():
 def test_the_readme_lists_the_games():
     text = (PACKAGE / "README.md").read_text(encoding="utf-8")
     listed = text.partition("## Games")[2].partition("\n\n`coin_game`")[0]
-    assert re.findall(r"`(\w+)`", listed) == playable()
-    assert f"{len(playable())} games" in text
+    names = re.findall(r"`(\w+)`", listed)
+    assert f"{len(names)} games" in text
+    if importlib.metadata.version("open_spiel").startswith("1."):  # which has fewer
+        assert set(playable()) < set(names)
+    else:
+        assert playable() == names
 
 
 def test_app_makes_both_environments():
