@@ -8,17 +8,20 @@ import gymnasium
 
 from benchmarks import peers
 from benchmarks.model import Benchmark, Peer
+from openenv_gym.server import Environment, load_app
+from openenv_gym.server.adapter import TypedEnv
 
+
+__all__ = ["BENCHMARK", "make_local"]
 
 LOCAL = "benchmarks/OpenSpiel-v0"
 
 
-def make_local(**options: Any) -> gymnasium.Env[Any, Any]:
-    """Make the very environment that the server hosts, without a server."""
-    from openenv_gym.server.adapter import TypedEnv
-    from openspiel_env.server.openspiel_environment import OpenSpielEnvironment
-
-    return TypedEnv(OpenSpielEnvironment(**options))
+def make_local(**kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """Return the environment as the server has it, without the way there and back."""
+    environment = load_app("openspiel_env").factory(**kwargs)
+    assert isinstance(environment, Environment)
+    return TypedEnv(environment)
 
 
 gymnasium.register(LOCAL, entry_point="benchmarks.openspiel:make_local")

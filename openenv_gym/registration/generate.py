@@ -34,6 +34,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "vectorized": {"preprocess": True},
     },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
     "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
 }
@@ -47,6 +48,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "kwargs": {"game": "pong"},
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
     "OpenSpiel-v0": {
         "package": "openspiel_env",
