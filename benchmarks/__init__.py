@@ -19,6 +19,8 @@ __all__ = ["BENCHMARKS", "SCALING", "load"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip:BENCHMARK",
     "atari": "benchmarks.atari:BENCHMARK",
+    "chess": "benchmarks.chess:RANDOM",
+    "chess-stockfish": "benchmarks.chess:STOCKFISH",
     "finrl": "benchmarks.finrl:BENCHMARK",
     "openspiel": "benchmarks.openspiel:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
