@@ -37,6 +37,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -55,7 +56,19 @@ _OWN: dict[str, dict[str, Any]] = {
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
     "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
+    "OpenSpiel-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"game": "catch"},
+    },
     "Remote-v0": {},
+    "TextBlackjack-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"rules": "gymnasium"},
+    },
 }
 
 _STEP_US = {
