@@ -5,7 +5,9 @@ PettingZoo is imported where an environment is made: a server needs it only then
 
 from __future__ import annotations
 
+import functools
 import importlib
+import re
 from typing import Any
 
 from openenv_gym.errors import InvalidOptionError
@@ -27,8 +29,9 @@ def make_pettingzoo(api: str, env_id: str, **kwargs: Any) -> Any:
 
     Args:
         api: The form that is wanted: of a module that has both, the fitting one is taken.
-        env_id: A module with ``env`` or ``parallel_env`` (``pettingzoo.classic.rps_v2``), or
-            ``module:attribute``, which makes an environment of either form.
+        env_id: An id of PettingZoo's registry (``classic/rps_v2``), a module with ``env`` or
+            ``parallel_env`` (``pettingzoo.classic.rps_v2``), or ``module:attribute``, which makes
+            an environment of either form.
         **kwargs: What it is made with.
 
     Raises:
@@ -37,10 +40,15 @@ def make_pettingzoo(api: str, env_id: str, **kwargs: Any) -> Any:
     make = _find(api, env_id)
     try:
         return make(**kwargs)
-    except TypeError as error:
-        if "keyword argument" not in str(error):
-            raise
-        raise InvalidOptionError(f"{env_id} does not take these options: {error}") from error
+    except Exception as error:
+        # PettingZoo's registry has an exception of its own for what cannot be imported.
+        if isinstance(error, ImportError) or type(error).__name__ == "FailedToImport":
+            raise InvalidOptionError(
+                f"The server lacks what {env_id} needs: {error}", field="env_id"
+            ) from error
+        if isinstance(error, TypeError) and "keyword argument" in str(error):
+            raise InvalidOptionError(f"{env_id} does not take these options: {error}") from error
+        raise
 
 
 def _find(api: str, env_id: Any) -> Any:
@@ -48,6 +56,9 @@ def _find(api: str, env_id: Any) -> Any:
         raise InvalidOptionError(
             f"Expected the name of an environment, got {env_id!r:.80}.", field="env_id"
         )
+    registered = _find_registered(api, env_id)
+    if registered is not None:
+        return registered
     module, _, attribute = env_id.partition(":")
     try:
         imported = importlib.import_module(module)
@@ -63,6 +74,25 @@ def _find(api: str, env_id: Any) -> Any:
             return found
     expected = attribute or "env or parallel_env"
     raise InvalidOptionError(f"{module} has no {expected} to call.", field="env_id")
+
+
+def _find_registered(api: str, env_id: str) -> Any:
+    """Return what makes an environment of PettingZoo's registry; None where it is not there.
+
+    Releases before 1.26 have no registry, and later ones warn of modules that are in it.
+    """
+    try:
+        from pettingzoo import aec_registry, make, parallel_registry
+    except ImportError:
+        return None
+    registries = {AEC: ("aec", aec_registry), PARALLEL: ("parallel", parallel_registry)}
+    name = env_id.removeprefix("pettingzoo.").replace(".", "/")
+    for form in (AEC, PARALLEL) if api == AEC else (PARALLEL, AEC):
+        kind, registry = registries[form]
+        for spelling in (name, re.sub(r"_v(\d+)$", r"-v\1", name)):
+            if spelling in registry:
+                return functools.partial(make, kind, spelling)
+    return None
 
 
 def is_multi_agent(env: Any) -> bool:
