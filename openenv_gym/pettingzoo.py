@@ -22,19 +22,27 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openenv_gym import errors
-from openenv_gym.multi_agent import (
-    EndReason,
-    RemoteAECEnv,
-    RemoteParallelEnv,
-    RemoteParallelVectorEnv,
-    SeatEnv,
-)
-from openenv_gym.multi_agent.vector import Opened
 from openenv_gym.registration import CatalogueEntry, lookup
 from openenv_gym.registration.bridging import reach
 from openenv_gym.registration.make import choose_place, session_options
 from openenv_gym.registration.starting import open_session, start
 
+
+try:
+    from openenv_gym.multi_agent import (
+        EndReason,
+        RemoteAECEnv,
+        RemoteParallelEnv,
+        RemoteParallelVectorEnv,
+        SeatEnv,
+    )
+    from openenv_gym.multi_agent.vector import Opened
+except ModuleNotFoundError as error:
+    if error.name != "pettingzoo":
+        raise
+    raise ModuleNotFoundError(
+        "PettingZoo is not installed; run pip install 'openenv-gym[pettingzoo]'.", name=error.name
+    ) from error
 
 if TYPE_CHECKING:
     from openenv_gym.client import Connection

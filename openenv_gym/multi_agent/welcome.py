@@ -69,9 +69,10 @@ class AgentSpaces:
                 f"Expected spaces by agent, got {described!r:.80}.", field="spaces"
             ) from None
         for agent, observation, action in read:
-            if agent not in self.action:
-                self.observation[agent] = space_from_data(observation)
-                self.action[agent] = space_from_data(action)
+            for known, data in ((self.observation, observation), (self.action, action)):
+                space = space_from_data(data)
+                if known.get(agent) != space:  # otherwise it stays the same object
+                    known[agent] = space
 
     def of(self, agent: Hashable, kind: str) -> gymnasium.Space[Any]:
         """Return a space of an agent; the same object whenever it is asked for.

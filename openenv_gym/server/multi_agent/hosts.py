@@ -83,6 +83,12 @@ class _Host:
         """Close the environment."""
         self.env.close()
 
+    def _begin(self) -> None:
+        """Note that an episode has begun, in which agents may have other spaces than before."""
+        self._started = True
+        if getattr(self.env, "possible_agents", None) is None:
+            self._told.clear()
+
     def _tell(self, agents: Iterable[Hashable]) -> None:
         for agent in agents:
             if agent not in self._told:
@@ -137,7 +143,7 @@ class AECHost(_Host):
 
     def _reset(self, seed: Any = None, options: Any = None) -> list[Any]:
         self.env.reset(**read_reset(seed, options))
-        self._started = True
+        self._begin()
         return self._turn()
 
     def _step(self, action: Any) -> list[Any]:
@@ -179,7 +185,7 @@ class ParallelHost(_Host):
 
     def _reset(self, seed: Any = None, options: Any = None) -> list[Any]:
         observations, infos = self.env.reset(**read_reset(seed, options))
-        self._started = True
+        self._begin()
         agents = list(self.env.agents)
         self._tell(agents)
         return [agents, observations, infos]
