@@ -22,6 +22,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openenv_gym import errors
+from openenv_gym.client.link import seconds
 from openenv_gym.registration import CatalogueEntry, lookup
 from openenv_gym.registration.bridging import reach
 from openenv_gym.registration.make import choose_place, session_options
@@ -272,13 +273,14 @@ def join(
         raise errors.InvalidOptionError(
             "base_url is missing: players of a game need the same server.", field="base_url"
         )
+    turn_s, join_s = seconds("turn_s", turn_s), seconds("join_s", join_s)
     wanted = {
         "api": "seat",
         "game": game,
         "agent": agent,
         "ticket": ticket,
-        "turn_s": float(turn_s),
-        "join_s": float(join_s),
+        "turn_s": turn_s,
+        "join_s": join_s,
     }
     limit_s = 10 * turn_s + join_s + _MARGIN_S if timeout_s is None else timeout_s
     where = _Where(
