@@ -122,7 +122,8 @@ def aec_env(
         OpenEnvGymError: The session cannot be opened.
     """
     where = _Where(provider, base_url, ca_file, server, allow_unisolated, timeout_s, wait_s)
-    return _make(RemoteAECEnv, target, where, render_mode, options)
+    made: RemoteAECEnv = _make(RemoteAECEnv, target, where, render_mode, options)
+    return made
 
 
 def parallel_env(
@@ -162,7 +163,8 @@ def parallel_env(
         OpenEnvGymError: The session cannot be opened.
     """
     where = _Where(provider, base_url, ca_file, server, allow_unisolated, timeout_s, wait_s)
-    return _make(RemoteParallelEnv, target, where, render_mode, options)
+    made: RemoteParallelEnv = _make(RemoteParallelEnv, target, where, render_mode, options)
+    return made
 
 
 def vector_env(
@@ -357,16 +359,14 @@ def _open(
         num_servers=num_servers,
         num_envs=wanted.get("num_envs", 1),
     )
-    return Opened(
-        open_session(entry, running, options, multi_agent=wanted, **limits), running.stop
-    )
+    return Opened(open_session(entry, running, options, multi_agent=wanted, **limits), running.stop)
 
 
 def _entry_of(target: str | None, options: dict[str, Any]) -> tuple[CatalogueEntry, dict[str, Any]]:
     """Return what stands behind a target, and the options with which its server makes it."""
     if target is None:
         return _WHATEVER, options
-    if not isinstance(target, str) or not target:
+    if type(target) is not str or not target:
         raise errors.InvalidOptionError(
             f"Expected the name of an environment, got {target!r:.80}.", field="target"
         )

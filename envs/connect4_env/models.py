@@ -57,6 +57,7 @@ class Connect4State(State):
     """
 
     board: list[list[int]] = Field(
-        default_factory=lambda: [[0] * COLUMNS for _ in range(ROWS)], description="Rows of the board"
+        default_factory=lambda: [[0] * COLUMNS for _ in range(ROWS)],
+        description="Rows of the board",
     )
     next_player: int = Field(default=1, description="1 or -1")

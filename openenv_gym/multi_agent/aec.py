@@ -26,7 +26,7 @@ _TURN = (
 """Items of a turn (docs/protocol.md, section 4.8), as attributes."""
 
 
-class RemoteAECEnv(RemoteAgents, AECEnv[Any, Any, Any]):
+class RemoteAECEnv(RemoteAgents, AECEnv[Any, Any, Any]):  # type: ignore[misc]  # untyped
     """Agents that act in turn, in one session.
 
     `step` is one round trip: its reply brings what `last`, `rewards`, `terminations` and the like
@@ -81,5 +81,5 @@ class RemoteAECEnv(RemoteAgents, AECEnv[Any, Any, Any]):
     def _take(self, turn: Any) -> None:
         if not isinstance(turn, list) or len(turn) != len(_TURN):
             raise errors.ProtocolError(f"Expected a turn of {len(_TURN)} items, got {turn!r:.80}.")
-        vars(self).update(zip(_TURN, turn, strict=True))
+        self.__dict__.update(zip(_TURN, turn, strict=True))
         self._openenv_show()

@@ -44,6 +44,12 @@ class RemoteAgents:
     render_mode: str | None
     possible_agents: list[Any]
     state_space: gymnasium.Space[Any]
+    _openenv_finalizer: Callable[[], Any]
+    _openenv_name: str
+    _openenv_recipe: Callable[[], Any] | None
+    _openenv_session: RemoteSession
+    _openenv_spaces: AgentSpaces
+    _openenv_viewer: Viewer | None
 
     def __init__(
         self,
@@ -127,11 +133,10 @@ class RemoteAgents:
     @property
     def openenv(self) -> RemoteSession:
         """The session: ``timing()``, ``connection`` and the like."""
-        session: RemoteSession = self._openenv_session
-        return session
+        return self._openenv_session
 
     def __str__(self) -> str:
-        return str(self._openenv_name)
+        return self._openenv_name
 
     # -- the rest of the environment's attributes ---------------------------------------------
 

@@ -15,7 +15,7 @@ __all__ = ["RemoteParallelEnv"]
 ByAgent = dict[Any, Any]
 
 
-class RemoteParallelEnv(RemoteAgents, ParallelEnv[Any, Any, Any]):
+class RemoteParallelEnv(RemoteAgents, ParallelEnv[Any, Any, Any]):  # type: ignore[misc]  # untyped
     """Agents that act at once, in one session: a step is one request with the actions of all."""
 
     api = "parallel"

@@ -283,7 +283,8 @@ class RemoteParallelVectorEnv:
 
 
 def _batch(space: gymnasium.Space[Any], rows: list[Any]) -> Any:
-    return concatenate(space, rows, create_empty_array(space, len(rows)))
+    empty: Any = create_empty_array(space, len(rows))
+    return concatenate(space, rows, empty)
 
 
 def _read_seeds(seed: Any, num_envs: int) -> list[int | None]:

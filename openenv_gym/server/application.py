@@ -342,9 +342,7 @@ def _check_models(factory: Factory) -> None:
                 ModelMapping.of(model)
 
 
-def check_options(
-    factory: Callable[..., Any], options: dict[str, Any], *, given: int = 0
-) -> None:
+def check_options(factory: Callable[..., Any], options: dict[str, Any], *, given: int = 0) -> None:
     """Compare options with the signature of a factory.
 
     Args:
@@ -367,9 +365,7 @@ def check_options(
             )
 
 
-def _check_known(
-    factory: Callable[..., Any], options: Mapping[str, Any], given: int = 0
-) -> None:
+def _check_known(factory: Callable[..., Any], options: Mapping[str, Any], given: int = 0) -> None:
     parameters = dict(list(_parameters(factory).items())[given:])
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -61,10 +62,8 @@ class Tap:
 
     def close(self) -> None:
         for each in self._open:
-            try:
+            with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             each.close()
         for thread in self._threads:
             thread.join(10)

@@ -164,7 +164,7 @@ def test_who_breaks_off_ends_the_episode_for_the_others(cards: Table, how: str) 
             first.step(8)
         assert seen["hand"] not in str(caught.value)
         assert "look at these" not in str(caught.value)
-    observation, reward, terminated, truncated, info = theirs.result(10)
+    observation, _reward, terminated, truncated, info = theirs.result(10)
     assert (terminated, truncated) == (False, True)
     assert info == {"end_reason": how, "ended_by": ["player_0"]}
     assert isinstance(info["end_reason"], EndReason)

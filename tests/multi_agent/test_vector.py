@@ -88,9 +88,7 @@ def test_observations_that_are_dictionaries() -> None:
 
 
 def test_pictures() -> None:
-    envs = vector_env(
-        SUMS, num_envs=3, num_servers=2, provider="thread", render_mode="rgb_array"
-    )
+    envs = vector_env(SUMS, num_envs=3, num_servers=2, provider="thread", render_mode="rgb_array")
     envs.reset()
     assert [frame.shape for frame in envs.render()] == [(4, 4, 3)] * 3
     envs.close()
@@ -139,6 +137,4 @@ def test_wrong_options(options: dict[str, Any], field: str) -> None:
 
 def test_agents_that_are_not_known_beforehand() -> None:
     with pytest.raises(errors.InvalidOptionError, match="possible_agents"):
-        vector_env(
-            "tests.multi_agent.worlds:generated_parallel", num_envs=2, provider="thread"
-        )
+        vector_env("tests.multi_agent.worlds:generated_parallel", num_envs=2, provider="thread")

@@ -109,9 +109,7 @@ class SharedGame:
 
     # -- playing ------------------------------------------------------------------------------
 
-    def reset(
-        self, agent: Hashable, seed: int | None, options: dict[str, Any] | None
-    ) -> list[Any]:
+    def reset(self, agent: Hashable, seed: int | None, options: dict[str, Any] | None) -> list[Any]:
         """Wait for a new episode, and in it for the agent's first turn.
 
         Returns:

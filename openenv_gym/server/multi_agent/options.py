@@ -9,7 +9,14 @@ from typing import Any
 from openenv_gym.errors import InvalidOptionError, ProtocolError
 
 
-__all__ = ["AEC", "PARALLEL", "SEAT", "MultiAgentOptions", "SeatOptions", "read_multi_agent_options"]
+__all__ = [
+    "AEC",
+    "PARALLEL",
+    "SEAT",
+    "MultiAgentOptions",
+    "SeatOptions",
+    "read_multi_agent_options",
+]
 
 AEC, PARALLEL, SEAT = "aec", "parallel", "seat"
 _APIS = (AEC, PARALLEL, SEAT)

@@ -112,9 +112,7 @@ class ParallelVectorHost:
                 "Cannot call step before reset.", hint="Call reset() first."
             )
         rows = self._split(read_actions(actions))
-        results = [
-            self._step_one(index, env, rows) for index, env in enumerate(self.envs)
-        ]
+        results = [self._step_one(index, env, rows) for index, env in enumerate(self.envs)]
         observations, rewards, terminations, truncations, infos = zip(*results, strict=True)
         return [
             self._alive(),
@@ -179,7 +177,8 @@ class ParallelVectorHost:
         for agent, space in self._spaces.items():
             nothing = self._nothing[agent]
             found = [each.get(agent, nothing) for each in observations]
-            stacked[agent] = concatenate(space, found, create_empty_array(space, self._count))
+            empty: Any = create_empty_array(space, self._count)
+            stacked[agent] = concatenate(space, found, empty)
         return stacked
 
     def _column(self, values: Sequence[dict[Hashable, Any]], dtype: Any) -> dict[Hashable, Any]:

@@ -70,7 +70,7 @@ def test_a_parallel_environment(site: Site) -> None:
     assert space_from_data(wire.environment["multi_agent"]["state_space"]).shape == (2,)
     agents, observations, infos = wire("reset", None, {"a": 1})
     assert agents == list(observations) == ["player_0", "player_1"]
-    assert infos == dict.fromkeys(agents, {"options": {"a": 1}})
+    assert infos == {key: {"options": {"a": 1}} for key in agents}
     outcome = wire("step", {"player_0": 4, "player_1": 0})
     assert outcome[0] == []
     assert outcome[2:5] == [
