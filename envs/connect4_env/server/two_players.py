@@ -19,7 +19,7 @@ _AGENTS = ("player_0", "player_1")
 _MODES = ("ansi", "rgb_array")
 
 
-class TwoPlayers(AECEnv[str, Any, Any]):
+class TwoPlayers(AECEnv[str, Any, Any]):  # type: ignore[misc]  # untyped
     """Two agents in turn; each sees its own discs first.
 
     An observation is ``{"observation": (6, 7, 2) int8, "action_mask": (7,) int8}``: own discs, the
@@ -52,7 +52,7 @@ class TwoPlayers(AECEnv[str, Any, Any]):
         self.observation_spaces = {agent: _observation_space() for agent in _AGENTS}
         self.action_spaces = {agent: spaces.Discrete(COLUMNS) for agent in _AGENTS}
         self.state_space = spaces.Box(-1, 1, (ROWS, COLUMNS), np.int8)
-        self.agents = []
+        self.agents: list[str] = []
         self._board = Board()
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
@@ -71,7 +71,7 @@ class TwoPlayers(AECEnv[str, Any, Any]):
         self._cumulative_rewards = dict.fromkeys(_AGENTS, 0.0)
         self.terminations = dict.fromkeys(_AGENTS, False)
         self.truncations = dict.fromkeys(_AGENTS, False)
-        self.infos = {agent: {} for agent in _AGENTS}
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in _AGENTS}
         self.agent_selection = _AGENTS[0]
 
     def observe(self, agent: str) -> dict[str, Any]:
