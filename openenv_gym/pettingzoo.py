@@ -60,6 +60,7 @@ __all__ = [
     "join",
     "new_ticket",
     "parallel_env",
+    "start_server",
     "vector_env",
 ]
 
@@ -229,6 +230,27 @@ def vector_env(
     except BaseException:
         _end(sessions)
         raise
+
+
+def start_server(
+    target: str | None = None, *, provider: str | Provider | None = None
+) -> SharedServer:
+    """Start a server that several environments share, by ``server=``.
+
+    Args:
+        target: One of our ids, for its server; None: a server of any PettingZoo environment.
+        provider: Where it runs.
+
+    Raises:
+        UnknownEnvironmentError: There is no such id.
+        IsolationError: It runs untrusted code.
+        ProviderError: The server cannot be started.
+    """
+    from openenv_gym.registration.shared import SharedServer, start_server
+
+    if target is not None:
+        return start_server(target, provider=provider)
+    return SharedServer(_HOSTED, start(_HOSTED, provider))
 
 
 def join(

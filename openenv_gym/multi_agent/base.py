@@ -81,11 +81,11 @@ class RemoteAgents:
 
     def observation_space(self, agent: Hashable) -> gymnasium.Space[Any]:
         """Return the observation space of an agent: always the same object."""
-        return self._openenv_spaces.of(agent, "observation")
+        return self._openenv_spaces.observation[agent]
 
     def action_space(self, agent: Hashable) -> gymnasium.Space[Any]:
         """Return the action space of an agent: always the same object."""
-        return self._openenv_spaces.of(agent, "action")
+        return self._openenv_spaces.action[agent]
 
     @property
     def observation_spaces(self) -> dict[Any, gymnasium.Space[Any]]:

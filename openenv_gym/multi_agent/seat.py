@@ -61,8 +61,8 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         self.metadata = {**(connection.environment.get("metadata") or {}), "render_modes": []}
         self.render_mode = None
         self.spec = None
-        self.observation_space = spaces.of(agent, "observation")
-        self.action_space = spaces.of(agent, "action")
+        self.observation_space = spaces.observation[agent]
+        self.action_space = spaces.action[agent]
         self.openenv = RemoteSession(connection)
         self._finalizer = weakref.finalize(self, _end, connection, release)
 

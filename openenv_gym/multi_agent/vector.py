@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+from gymnasium.vector.utils import batch_space
 
 from openenv_gym import errors
-from openenv_gym.client import Connection, gather
+from openenv_gym.client import Connection, Pending, gather
 from openenv_gym.multi_agent.welcome import AgentSpaces, check_session
+from openenv_gym.vector.batches import batches_of
 
 
 __all__ = ["Opened", "RemoteParallelVectorEnv"]
@@ -67,44 +68,52 @@ class RemoteParallelVectorEnv:
         self._timeout_s = timeout_s
         described = [check_session(each.connection, "parallel") for each in sessions]
         first = described[0]
-        self._counts = [int(each.get("num_envs") or 0) for each in described]
-        if not all(self._counts) or not first["possible_agents"]:
+        counts = [int(each.get("num_envs") or 0) for each in described]
+        if not all(counts) or not first["possible_agents"]:
             raise errors.VersionMismatchError(
                 "The server cannot move several environments at once.",
                 hint="Install a newer openenv-gym there.",
             )
-        self.num_envs = sum(self._counts)
+        self.num_envs = sum(counts)
         self.possible_agents: list[Any] = list(first["possible_agents"])
         environment = self._sessions[0].connection.environment
         self.metadata = dict(environment.get("metadata") or {})
         self.render_mode = environment.get("render_mode")
         self._spaces = AgentSpaces(first["spaces"])
-        self._batched = {
-            kind: {
-                agent: batch_space(self._spaces.of(agent, kind), self.num_envs)
-                for agent in self.possible_agents
-            }
-            for kind in ("observation", "action")
+        ends = np.cumsum(counts).tolist()
+        self._rows = [slice(*each) for each in zip([0, *ends], ends, strict=False)]
+        self._observation_batches = {
+            agent: batches_of(self._spaces.observation[agent]) for agent in self.possible_agents
         }
+        self._action_batches = {
+            agent: batches_of(self._spaces.action[agent]) for agent in self.possible_agents
+        }
+        self._observation_spaces = self._batch_spaces(self._spaces.observation)
+        self._action_spaces = self._batch_spaces(self._spaces.action)
         self._finalizer = weakref.finalize(self, _end_all, self._sessions)
+
+    def _batch_spaces(self, spaces: ByAgent) -> ByAgent:
+        return {agent: batch_space(spaces[agent], self.num_envs) for agent in self.possible_agents}
 
     # -- spaces -------------------------------------------------------------------------------
 
     def single_observation_space(self, agent: Hashable) -> gymnasium.Space[Any]:
         """Return an agent's observation space in one environment."""
-        return self._spaces.of(agent, "observation")
+        return self._spaces.observation[agent]
 
     def single_action_space(self, agent: Hashable) -> gymnasium.Space[Any]:
         """Return an agent's action space in one environment."""
-        return self._spaces.of(agent, "action")
+        return self._spaces.action[agent]
 
     def observation_space(self, agent: Hashable) -> gymnasium.Space[Any]:
         """Return the space of an agent's batches of observations."""
-        return self._batched["observation"][agent]
+        space: gymnasium.Space[Any] = self._observation_spaces[agent]
+        return space
 
     def action_space(self, agent: Hashable) -> gymnasium.Space[Any]:
         """Return the space of an agent's batches of actions."""
-        return self._batched["action"][agent]
+        space: gymnasium.Space[Any] = self._action_spaces[agent]
+        return space
 
     # -- playing ------------------------------------------------------------------------------
 
@@ -130,7 +139,7 @@ class RemoteParallelVectorEnv:
             DeadlineExceededError: No answer came in time.
         """
         seeds = _read_seeds(seed, self.num_envs)
-        parts = [seeds[begin:end] for begin, end in self._bounds()]
+        parts = [seeds[rows] for rows in self._rows]
         alive, observations, infos = self._run("reset", [[part, options] for part in parts], 3)
         self.alive = self._join_columns(alive)
         return self._join_batches(observations), self._join_infos(infos)
@@ -146,7 +155,7 @@ class RemoteParallelVectorEnv:
             with `num_envs` rows; and for each environment its infos by agent.
 
         Raises:
-            InvalidActionError: A batch is missing, or has another number of rows.
+            InvalidActionError: A batch is missing, or is none of `num_envs` actions.
             ResetNeededError: There was no reset yet.
             EnvironmentFailedError: An environment raised an exception.
             ConnectionLostError: A server is gone.
@@ -178,10 +187,6 @@ class RemoteParallelVectorEnv:
 
     # -- servers ------------------------------------------------------------------------------
 
-    def _bounds(self) -> list[tuple[int, int]]:
-        ends = np.cumsum(self._counts).tolist()
-        return list(zip([0, *ends], ends, strict=False))
-
     def _run(self, op: str, arguments: list[list[Any]], count: int) -> list[list[Any]]:
         """Return the items of the results, each as a list with one for each server."""
         results = self._ask(op, arguments)
@@ -194,32 +199,27 @@ class RemoteParallelVectorEnv:
 
     def _ask(self, op: str, arguments: list[list[Any]]) -> list[Any]:
         """Send a request to all servers, then wait for all of them."""
-        connections = [each.connection for each in self._sessions]
-        pairs = [
-            (connection, connection.begin(op, args))
-            for connection, args in zip(connections, arguments, strict=True)
-        ]
-        results: list[Any] = [None] * len(pairs)
-        missing = set(range(len(pairs)))
+        pairs: list[tuple[Connection, Pending]] = []
+        results: dict[int, Any] = {}
         failure: errors.OpenEnvGymError | None = None
         try:
+            for session, args in zip(self._sessions, arguments, strict=True):
+                pairs.append((session.connection, session.connection.begin(op, args)))
             for index, outcome in gather(pairs, time.monotonic() + self._timeout_s):
-                missing.discard(index)
+                results[index] = outcome
                 if isinstance(outcome, errors.OpenEnvGymError):
                     failure = failure or outcome
-                else:
-                    results[index] = outcome.value
         finally:
-            for index in missing:
-                connection, pending = pairs[index]
-                connection.abandon(pending)
+            for index, (connection, pending) in enumerate(pairs):
+                if index not in results:
+                    connection.abandon(pending)
         if failure is not None:
             raise failure
-        if missing:
+        if len(results) < len(pairs):
             raise errors.DeadlineExceededError(
                 f"No answer to {op} within {self._timeout_s:g} s.", data={"op": op}
             )
-        return results
+        return [results[index].value for index in range(len(pairs))]
 
     # -- batches ------------------------------------------------------------------------------
 
@@ -230,25 +230,12 @@ class RemoteParallelVectorEnv:
                 f"Expected a batch of actions for each agent, got none for {missing!r:.100}.",
                 field="actions",
             )
-        wanted = {agent: actions[agent] for agent in self.possible_agents}
-        if len(self._sessions) == 1:
-            return [wanted]
-        rows = {
-            agent: list(iterate(self._batched["action"][agent], batch))
-            for agent, batch in wanted.items()
-        }
-        if wrong := [agent for agent, each in rows.items() if len(each) != self.num_envs]:
-            raise errors.InvalidActionError(
-                f"Expected {self.num_envs} actions of {wrong[0]!r:.60}, got {len(rows[wrong[0]])}.",
-                field="actions",
-            )
-        return [
-            {
-                agent: _batch(self._spaces.of(agent, "action"), each[begin:end])
-                for agent, each in rows.items()
-            }
-            for begin, end in self._bounds()
-        ]
+        parts: list[ByAgent] = [{} for _ in self._sessions]
+        for agent, batches in self._action_batches.items():
+            batch = batches.check(actions[agent], self.num_envs, f"actions[{agent!r:.60}]")
+            for part, rows in zip(parts, self._rows, strict=True):
+                part[agent] = batches.take(batch, rows)
+        return parts
 
     def _join_columns(self, parts: list[ByAgent]) -> ByAgent:
         if len(parts) == 1:
@@ -261,30 +248,19 @@ class RemoteParallelVectorEnv:
         if len(parts) == 1:
             return parts[0]
         return {
-            agent: _batch(
-                self._spaces.of(agent, "observation"),
-                [
-                    row
-                    for part, count in zip(parts, self._counts, strict=True)
-                    for row in iterate(
-                        batch_space(self._spaces.of(agent, "observation"), count), part[agent]
-                    )
-                ],
+            agent: batches.join(
+                [(rows, part[agent]) for rows, part in zip(self._rows, parts, strict=True)],
+                self.num_envs,
             )
-            for agent in self.possible_agents
+            for agent, batches in self._observation_batches.items()
         }
 
     def _join_infos(self, parts: list[dict[int, Any]]) -> Infos:
         infos: Infos = [{} for _ in range(self.num_envs)]
-        for (begin, _), part in zip(self._bounds(), parts, strict=True):
+        for rows, part in zip(self._rows, parts, strict=True):
             for index, each in part.items():
-                infos[begin + index] = each
+                infos[rows.start + index] = each
         return infos
-
-
-def _batch(space: gymnasium.Space[Any], rows: list[Any]) -> Any:
-    empty: Any = create_empty_array(space, len(rows))
-    return concatenate(space, rows, empty)
 
 
 def _read_seeds(seed: Any, num_envs: int) -> list[int | None]:

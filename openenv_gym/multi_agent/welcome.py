@@ -45,8 +45,8 @@ class AgentSpaces:
     """Spaces by agent; those of an agent that comes later are told when it does.
 
     Attributes:
-        observation: Observation spaces.
-        action: Action spaces.
+        observation: Observation spaces; that of an agent stays the same object.
+        action: Action spaces, likewise.
     """
 
     def __init__(self, described: Any) -> None:
@@ -62,8 +62,7 @@ class AgentSpaces:
             SpaceError: One of them is no space.
         """
         try:
-            pairs = [(agent, *pair) for agent, pair in described.items()]
-            read = [(agent, observation, action) for agent, observation, action in pairs]
+            read = [(agent, *_pair(spaces)) for agent, spaces in described.items()]
         except (AttributeError, TypeError, ValueError):
             raise errors.ProtocolError(
                 f"Expected spaces by agent, got {described!r:.80}.", field="spaces"
@@ -74,11 +73,7 @@ class AgentSpaces:
                 if known.get(agent) != space:  # otherwise it stays the same object
                     known[agent] = space
 
-    def of(self, agent: Hashable, kind: str) -> gymnasium.Space[Any]:
-        """Return a space of an agent; the same object whenever it is asked for.
 
-        Raises:
-            KeyError: No such agent is known.
-        """
-        spaces: dict[Hashable, gymnasium.Space[Any]] = getattr(self, kind)
-        return spaces[agent]
+def _pair(spaces: Any) -> tuple[Any, Any]:
+    observation, action = spaces
+    return observation, action

@@ -210,6 +210,8 @@ class Sessions:
 
     def end_all(self) -> None:
         """End every session, those in a step after it."""
+        if self._games is not None:
+            self._games.stop()  # in whose steps players wait for each other
         for session in self.each():
             session.end()
         for pinned in self._pinned:

@@ -62,6 +62,7 @@ class SharedGame:
         self._playing: set[Hashable] = set()  # those whose part of the episode goes on
         self._end: _End | None = None
         self._since_s = 0.0  # when the game moved
+        self._stopped = False
         self._last: dict[Hashable, Any] = {}
         self._carried: dict[Hashable, float] = {}
         self._over_at_once: dict[Hashable, Outcome] = {}
@@ -107,6 +108,12 @@ class SharedGame:
             if self._moves is not None:
                 self._moves.env.close()
 
+    def stop(self) -> None:
+        """Let nobody wait any more: the server stops."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
     # -- playing ------------------------------------------------------------------------------
 
     def reset(self, agent: Hashable, seed: int | None, options: dict[str, Any] | None) -> list[Any]:
@@ -117,6 +124,7 @@ class SharedGame:
 
         Raises:
             OthersMissingError: The others did not come in time.
+            ServerDrainingError: The server stops.
             EnvironmentFailedError: The environment raised an exception.
         """
         with self._changed:
@@ -198,7 +206,7 @@ class SharedGame:
                 self._end = _End(OVERRUN, self._moves.awaited)
                 self._changed.notify_all()
             else:
-                self._changed.wait(left_s)
+                self._wait(left_s)
 
     def _cut(self, agent: Hashable) -> Outcome:
         """Return the end of an episode that was broken off."""
@@ -230,7 +238,12 @@ class SharedGame:
                 hint="Call reset() again, or see that all players name the same game and ticket.",
                 data={"missing": missing},
             )
-        self._changed.wait(left_s)
+        self._wait(left_s)
+
+    def _wait(self, timeout_s: float) -> None:
+        if self._stopped:
+            raise errors.ServerDrainingError("The server stops, and the game with it.")
+        self._changed.wait(timeout_s)
 
     def _begin_if_complete(self, agent: Hashable) -> None:
         """Begin an episode where all want one."""

@@ -79,12 +79,12 @@ def _find(api: str, env_id: Any) -> Any:
 def _find_registered(api: str, env_id: str) -> Any:
     """Return what makes an environment of PettingZoo's registry; None where it is not there.
 
-    Releases before 1.26 have no registry, and later ones warn of modules that are in it.
+    PettingZoo warns whoever imports a module of its own that is in its registry.
     """
     try:
         from pettingzoo import aec_registry, make, parallel_registry
-    except ImportError:
-        return None
+    except ImportError as error:
+        raise _missing(error) from error
     registries = {AEC: ("aec", aec_registry), PARALLEL: ("parallel", parallel_registry)}
     name = env_id.removeprefix("pettingzoo.").replace(".", "/")
     for form in (AEC, PARALLEL) if api == AEC else (PARALLEL, AEC):
@@ -120,11 +120,7 @@ def as_api(env: Any, api: str) -> Any:
         from pettingzoo import AECEnv, ParallelEnv
         from pettingzoo.utils import conversions
     except ImportError as error:
-        raise InvalidOptionError(
-            f"PettingZoo is not installed on the server: {error}",
-            field="multi_agent",
-            hint="pip install 'openenv-gym[pettingzoo]' there.",
-        ) from error
+        raise _missing(error) from error
     if isinstance(env, AECEnv):
         if api != PARALLEL:
             return env
@@ -137,6 +133,14 @@ def as_api(env: Any, api: str) -> Any:
         f"{type(env).__name__} has a single agent: it is neither an AECEnv nor a ParallelEnv.",
         field="multi_agent",
         hint="Use gymnasium.make.",
+    )
+
+
+def _missing(error: ImportError) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"PettingZoo 1.27 or newer is not installed on the server: {error}",
+        field="multi_agent",
+        hint="pip install 'openenv-gym[pettingzoo]' there.",
     )
 
 

@@ -98,6 +98,13 @@ class Games:
 
         return entry.game, leave
 
+    def stop(self) -> None:
+        """Let no player wait any more: the server stops."""
+        with self._lock:
+            entries = list(self._games.values())
+        for entry in entries:
+            entry.game.stop()
+
     def _forget(self, key: bytes, entry: _Entry) -> None:
         """Count a seat as free, and close the game with the last one."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 import pettingzoo_env
 from openenv_gym import errors
 from openenv_gym.models.manifest import load_manifest
-from openenv_gym.pettingzoo import aec_env, parallel_env, vector_env
+from openenv_gym.pettingzoo import aec_env, parallel_env, start_server, vector_env
+from openenv_gym.registration.shared import SharedServer
 from pettingzoo_env import CLASSICS
 from pettingzoo_env.server.app import app
 from tests.support.zoo import warned, zoo
@@ -76,33 +78,35 @@ def test_what_is_missing_is_named() -> None:
 
 
 @pytest.fixture(scope="module")
-def built(docker: Any) -> None:
+def container(docker: Any) -> Iterator[SharedServer]:
     from tests.support.images import image
 
     image("pettingzoo_env")
+    with start_server(provider="docker") as server:
+        yield server
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", CLASSICS)
-def test_each_classic_is_played_in_a_container(built: None, name: str) -> None:
-    env = aec_env(name, provider="docker")
+def test_each_classic_is_played_in_a_container(container: SharedServer, name: str) -> None:
+    env = aec_env(name, server=container)
     here = aec_env(name, provider="thread")
-    steps = 150 if "go" in name or "chess" in name else 1000
+    steps = 1000 if "rps" in name or "connect" in name else 100
     assert play(env, 5, steps) == play(here, 5, steps)
     env.close()
     here.close()
 
 
 @pytest.mark.timeout(600)
-def test_api_tests_and_pictures_in_a_container(built: None) -> None:
-    env = aec_env("classic/connect_four-v3", provider="docker", render_mode="rgb_array")
-    warned(zoo.api_test, env, num_cycles=50)
+def test_api_tests_and_pictures_in_a_container(container: SharedServer) -> None:
+    env = aec_env("classic/tictactoe-v3", server=container, render_mode="rgb_array")
+    warned(zoo.api_test, env, num_cycles=20)
     assert env.render().dtype == np.uint8
     env.close()
-    together = parallel_env("classic/rps-v2", provider="docker")
+    together = parallel_env("classic/rps-v2", server=container)
     warned(zoo.parallel_api_test, together, num_cycles=50)
     together.close()
-    envs = vector_env("classic/rps-v2", num_envs=6, num_servers=2, provider="docker")
+    envs = vector_env("classic/rps-v2", num_envs=6, num_servers=2, server=container)
     envs.reset(seed=1)
     for _ in range(20):
         envs.step({agent: envs.action_space(agent).sample() for agent in envs.possible_agents})
