@@ -21,6 +21,7 @@ BENCHMARKS = {
     "atari": "benchmarks.atari:BENCHMARK",
     "connect4": "benchmarks.connect4:ONE",
     "connect4-agents": "benchmarks.connect4:TWO",
+    "finrl": "benchmarks.finrl:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",

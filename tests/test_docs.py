@@ -18,6 +18,7 @@ PAGES = [
     "docs/environments.md",
     "docs/mcp.md",
     "docs/multi_agent.md",
+    "docs/rubrics.md",
     "docs/vector.md",
 ]
 BLOCKS = [

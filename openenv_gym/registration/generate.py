@@ -33,8 +33,16 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "connect4_env": {
+        "distribution": "openenv-gym-connect4",
+        "image": "openenv-gym-connect4",
+        "resets_fully": True,
+        "step_us": 100,
+    },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "pettingzoo_env": {"distribution": "openenv-gym-pettingzoo", "image": "openenv-gym-pettingzoo"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -45,7 +53,13 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 30,
         "kwargs": {"game": "pong"},
     },
+    "ConnectFour-v0": {
+        "package": "connect4_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
     "Remote-v0": {},
 }
