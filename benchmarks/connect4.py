@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import gymnasium
+
 from benchmarks import peers
 from benchmarks.model import Benchmark, Contender, Peer
+from openenv_gym.server import Environment, load_app
+from openenv_gym.server.adapter import TypedEnv
 
 
-_AGENT = {"opponent": "random"}
+__all__ = ["ONE", "TWO", "make_local"]
+
+LOCAL = "benchmarks/ConnectFour-v0"
+
+
+def make_local(**kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """Return the environment as the server has it, without the way there and back."""
+    environment = load_app("connect4_env").factory(**kwargs)
+    assert isinstance(environment, Environment)
+    return TypedEnv(environment)
+
+
+gymnasium.register(LOCAL, entry_point="benchmarks.connect4:make_local")
 
 ONE = Benchmark(
     name="connect4",
