@@ -35,9 +35,14 @@ ONE = Benchmark(
         modules=("openenv_gym",),
         provider="process",
         steps=3_000,
-        **_AGENT,
     ),
-    peers=(Peer(Contender("the same in process", "connect4_local", {"kwargs": _AGENT}, 3_000)),),
+    peers=(
+        Peer(
+            peers.hosted_or_local(
+                "the same in process", LOCAL, modules=("benchmarks.connect4",), steps=6_000
+            )
+        ),
+    ),
 )
 
 TWO = Benchmark(
