@@ -52,7 +52,7 @@ GROUPS = {
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(
         extras=("benchmarks", "docker"),
-        environments=("atari_env", "connect4_env", "echo_env", "finrl_env"),
+        environments=("atari_env", "chess_env", "connect4_env", "echo_env", "finrl_env"),
     ),
     "upstream": Group(
         extras=("test",),

@@ -19,6 +19,8 @@ __all__ = ["BENCHMARKS", "SCALING", "load"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip:BENCHMARK",
     "atari": "benchmarks.atari:BENCHMARK",
+    "chess": "benchmarks.chess:RANDOM",
+    "chess-stockfish": "benchmarks.chess:STOCKFISH",
     "connect4": "benchmarks.connect4:ONE",
     "connect4-agents": "benchmarks.connect4:TWO",
     "finrl": "benchmarks.finrl:BENCHMARK",

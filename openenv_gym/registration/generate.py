@@ -33,6 +33,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
     "connect4_env": {
         "distribution": "openenv-gym-connect4",
         "image": "openenv-gym-connect4",
@@ -52,6 +53,11 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_modes": ["human", "rgb_array"],
         "render_fps": 30,
         "kwargs": {"game": "pong"},
+    },
+    "Chess-v0": {
+        "package": "chess_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
     },
     "ConnectFour-v0": {
         "package": "connect4_env",
