@@ -21,6 +21,8 @@ BENCHMARKS = {
     "atari": "benchmarks.atari:BENCHMARK",
     "chess": "benchmarks.chess:RANDOM",
     "chess-stockfish": "benchmarks.chess:STOCKFISH",
+    "connect4": "benchmarks.connect4:ONE",
+    "connect4-agents": "benchmarks.connect4:TWO",
     "finrl": "benchmarks.finrl:BENCHMARK",
     "openspiel": "benchmarks.openspiel:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",

@@ -34,10 +34,17 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "vectorized": {"preprocess": True},
     },
     "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
+    "connect4_env": {
+        "distribution": "openenv-gym-connect4",
+        "image": "openenv-gym-connect4",
+        "resets_fully": True,
+        "step_us": 100,
+    },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
     "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
+    "pettingzoo_env": {"distribution": "openenv-gym-pettingzoo", "image": "openenv-gym-pettingzoo"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -50,6 +57,11 @@ _OWN: dict[str, dict[str, Any]] = {
     },
     "Chess-v0": {
         "package": "chess_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
+    "ConnectFour-v0": {
+        "package": "connect4_env",
         "render_modes": ["ansi", "rgb_array"],
         "render_fps": 2,
     },
