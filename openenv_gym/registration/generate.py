@@ -34,7 +34,14 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "vectorized": {"preprocess": True},
     },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "grid_world_env": {
+        "distribution": "openenv-gym-grid-world",
+        "image": "openenv-gym-grid-world",
+    },
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "maze_env": {"distribution": "openenv-gym-maze", "image": "openenv-gym-maze"},
+    "snake_env": {"distribution": "openenv-gym-snake", "image": "openenv-gym-snake"},
+    "textarena_env": {"distribution": "openenv-gym-textarena", "image": "openenv-gym-textarena"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -46,8 +53,16 @@ _OWN: dict[str, dict[str, Any]] = {
         "kwargs": {"game": "pong"},
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "GridWorld-v0": {
+        "package": "grid_world_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 4,
+    },
     "Gymnasium-v0": {"package": "gymnasium"},
+    "Maze-v0": {"package": "maze_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 4},
     "Remote-v0": {},
+    "Snake-v0": {"package": "snake_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
+    "TextArena-v0": {"package": "textarena_env", "render_modes": ["ansi"], "render_fps": 4},
 }
 
 _STEP_US = {
