@@ -1,7 +1,7 @@
 """The server: what an environment's author subclasses, and what serves it."""
 
 from openenv_gym.server.application import Application, create_app, load_app
-from openenv_gym.server.checks import check_choice, check_integer, check_number
+from openenv_gym.server.checks import check_choice, check_integer, check_number, merge_numbers
 from openenv_gym.server.drawing import draw_cells
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.mcp import MCPEnvironment, ToolCallText, ToolResultText, tool
@@ -28,5 +28,6 @@ __all__ = [
     "create_app",
     "draw_cells",
     "load_app",
+    "merge_numbers",
     "tool",
 ]

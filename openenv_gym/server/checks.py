@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv_gym.errors import InvalidOptionError
 
 
-__all__ = ["check_choice", "check_integer", "check_number"]
+__all__ = ["check_choice", "check_integer", "check_number", "merge_numbers"]
 
 
 def check_choice(field: str, value: Any, choices: Sequence[str | None]) -> None:
@@ -73,3 +73,26 @@ def check_number(field: str, value: Any, *, optional: bool = False) -> None:
             f"{field}={value!r:.80}: expected a finite number{' or None' if optional else ''}.",
             field=field,
         )
+
+
+def merge_numbers(field: str, value: Any, defaults: Mapping[str, float]) -> dict[str, float]:
+    """Return numbers by name, with defaults for those that are not given.
+
+    Args:
+        field: Name of the option.
+        value: The numbers that are given, or None.
+        defaults: All of them.
+
+    Raises:
+        InvalidOptionError: It is no mapping, has a name that is not known, or holds no number.
+    """
+    if value is None:
+        return dict(defaults)
+    if not isinstance(value, Mapping) or not value.keys() <= defaults.keys():
+        raise InvalidOptionError(
+            f"{field}={value!r:.80}: expected a mapping with some of {', '.join(defaults)}.",
+            field=field,
+        )
+    for each in value.values():
+        check_number(field, each)
+    return {**defaults, **value}

@@ -15,6 +15,7 @@ from openenv_gym.server import (
     check_choice,
     check_integer,
     check_number,
+    merge_numbers,
 )
 from openenv_gym.server.host import EnvironmentHost
 
@@ -128,3 +129,12 @@ def test_a_wrong_number(value):
     assert caught.value.field == "weight"
     check_number("weight", -2)
     check_number("weight", None, optional=True)
+
+
+@pytest.mark.parametrize("value", [3, ["a"], {"c": 1.0}, {"a": "1"}, {"a": True}, {1: 1}], ids=repr)
+def test_wrong_numbers_by_name(value):
+    with pytest.raises(errors.InvalidOptionError) as caught:
+        merge_numbers("weights", value, {"a": 1.0, "b": 2.0})
+    assert caught.value.field == "weights"
+    assert merge_numbers("weights", {"b": 3}, {"a": 1.0, "b": 2.0}) == {"a": 1.0, "b": 3}
+    assert merge_numbers("weights", None, {"a": 1.0}) == {"a": 1.0}
