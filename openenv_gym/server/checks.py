@@ -55,7 +55,9 @@ def check_integer(
 
 
 def check_number(field: str, value: Any, *, optional: bool = False) -> None:
-    """Refuse what is no finite number; booleans are none.
+    """Refuse what is no number from -1e9 to 1e9; booleans are none.
+
+    The bounds keep sums of such numbers finite.
 
     Args:
         field: Name of the option.
@@ -67,10 +69,11 @@ def check_number(field: str, value: Any, *, optional: bool = False) -> None:
     """
     if optional and value is None:
         return
-    # The comparisons are false for NaN and for both infinities.
-    if type(value) not in (int, float) or not -1e300 < value < 1e300:
+    # The comparisons are false for NaN.
+    if type(value) not in (int, float) or not -1e9 <= value <= 1e9:
         raise InvalidOptionError(
-            f"{field}={value!r:.80}: expected a finite number{' or None' if optional else ''}.",
+            f"{field}={value!r:.80}: expected a number from -1e9 to 1e9"
+            f"{' or None' if optional else ''}.",
             field=field,
         )
 
