@@ -15,6 +15,7 @@ from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.operations import find_operation, read_saved, run_operation
+from openenv_gym.server.scoring import begin_scoring
 from openenv_gym.server.typed_host import TYPED_OPERATIONS, TypedHost, mask_of
 from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
@@ -198,6 +199,8 @@ class EnvironmentHost(TypedHost):
         environment = self._environment("restore")
         steps, state = read_saved(saved)
         environment.restore_state(state)
+        if environment.rubric is not None:
+            begin_scoring(environment.rubric)  # the steps that led to this state it cannot know
         self._steps = steps
         self._started = True
         self._mask = None  # of another state

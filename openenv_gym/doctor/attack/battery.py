@@ -181,7 +181,7 @@ class Battery:
         return outcome.succeeded
 
     def _kept(self, place: Place) -> int:
-        return place.log_bytes(_LOG_SLACK * BOUNDS.log_bytes + 1)
+        return place.log_bytes()
 
     @contextlib.contextmanager
     def _tidied(self, row: Row, name: str, outcome: Outcome, reach: str = "auto") -> Iterator[None]:
