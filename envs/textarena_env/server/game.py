@@ -74,9 +74,9 @@ class Game:
                 field = "env_kwargs" if options else "env_id"
                 raise InvalidOptionError(f"{field}: {error}.", field=field) from error
             except Exception as error:
+                why = f"{type(error).__name__}: {error!s:.300}"
                 raise InvalidOptionError(
-                    f"env_id={env_id!r} cannot be played here: {type(error).__name__}: {error!s:.300}",
-                    field="env_id",
+                    f"env_id={env_id!r} cannot be played here: {why}", field="env_id"
                 ) from error
         if isinstance(words := getattr(_inner(self._made), "word_list", None), list):
             words.sort()  # some come out of a set, whose order is another in each process
