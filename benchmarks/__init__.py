@@ -19,6 +19,9 @@ __all__ = ["BENCHMARKS", "SCALING", "load"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip:BENCHMARK",
     "atari": "benchmarks.atari:BENCHMARK",
+    "grid-world": "benchmarks.grids:GRID_WORLD",
+    "maze": "benchmarks.grids:MAZE",
+    "snake": "benchmarks.grids:SNAKE",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",
