@@ -52,7 +52,14 @@ GROUPS = {
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(
         extras=("benchmarks", "docker"),
-        environments=("atari_env", "echo_env", "grid_world_env", "maze_env", "snake_env"),
+        environments=(
+            "atari_env",
+            "echo_env",
+            "finrl_env",
+            "grid_world_env",
+            "maze_env",
+            "snake_env",
+        ),
     ),
     "upstream": Group(
         extras=("test",),

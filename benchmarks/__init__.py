@@ -22,6 +22,7 @@ BENCHMARKS = {
     "grid-world": "benchmarks.grids:GRID_WORLD",
     "maze": "benchmarks.grids:MAZE",
     "snake": "benchmarks.grids:SNAKE",
+    "finrl": "benchmarks.finrl:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",
