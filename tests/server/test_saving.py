@@ -122,7 +122,9 @@ def test_a_wrong_integer(value):
     check_integer("count", None, 1, optional=True)
 
 
-@pytest.mark.parametrize("value", [True, "1", None, float("nan"), float("inf"), 2e9, [1.0]], ids=repr)
+@pytest.mark.parametrize(
+    "value", [True, "1", None, float("nan"), float("inf"), 2e9, [1.0]], ids=repr
+)
 def test_a_wrong_number(value):
     with pytest.raises(errors.InvalidOptionError, match="a number from") as caught:
         check_number("weight", value)

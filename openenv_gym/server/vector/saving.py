@@ -41,7 +41,7 @@ def restore_sub_environment(env: gymnasium.Env[Any, Any], saved: Any) -> None:
     if environment.rubric is not None:
         begin_scoring(environment.rubric)  # the steps that led to this state it cannot know
     if isinstance(env, TimeLimit):
-        env._elapsed_steps = steps
+        env._elapsed_steps = steps  # type: ignore[assignment]  # it is None before a reset
 
 
 def _typed(env: gymnasium.Env[Any, Any], verb: str) -> Environment[Any, Any, Any]:
