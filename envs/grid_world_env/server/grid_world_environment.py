@@ -82,7 +82,8 @@ class GridWorldEnvironment(Environment[GridWorldAction, GridWorldObservation, St
         self._size = size
         self._goal = self._read_cell("goal", (size - 1, size - 1) if goal is None else goal)
         self._walls = self._read_walls(walls)
-        self._start = None if start == "random" else self._read_cell("start", start)
+        drawn = isinstance(start, str) and start == "random"
+        self._start = None if drawn else self._read_cell("start", start)
         self._free = [
             cell for cell in np.ndindex(size, size) if cell not in self._walls | {self._goal}
         ]

@@ -16,6 +16,7 @@ from grid_world_env import GridWorldAction, GridWorldEnv, MoveAction
 from grid_world_env.server.grid_world_environment import GridWorldEnvironment
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.models.manifest import load_manifest
+from openenv_gym.rubrics import Rubric
 from openenv_gym.server.adapter import TypedEnv
 from tests.support.images import image
 
@@ -107,10 +108,26 @@ def test_reset_without_a_seed_goes_on_with_the_generator():
     assert len({place(observation) for observation, _ in first}) > 1
 
 
+class Far(Rubric):
+    def forward(self, action, observation):
+        return observation.x + observation.y + 10 * (observation.reward or 0)
+
+
+def test_a_rubric_gives_the_reward_instead():
+    env = make(rubric=Far(), size=3)
+    env.reset()
+    assert [env.step(DOWN)[1], env.step(RIGHT)[1]] == [0.0, 1.0]
+    _, reward, _, _, info = env.step(UP)
+    assert (reward, info["reward_components"]) == (0.0, {})
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [
         ({"size": 1}, "size"),
+        ({"start": np.zeros(2)}, "start"),
+        ({"rubric": "nowhere:Nothing"}, "rubric"),
+        ({"rubric": 3}, "rubric"),
         ({"size": 65}, "size"),
         ({"size": 5.0}, "size"),
         ({"size": True}, "size"),
