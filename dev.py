@@ -54,6 +54,7 @@ GROUPS = {
         extras=("benchmarks", "docker"),
         environments=(
             "atari_env",
+            "chess_env",
             "echo_env",
             "finrl_env",
             "grid_world_env",

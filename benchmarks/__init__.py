@@ -22,6 +22,8 @@ BENCHMARKS = {
     "grid-world": "benchmarks.grids:GRID_WORLD",
     "maze": "benchmarks.grids:MAZE",
     "snake": "benchmarks.grids:SNAKE",
+    "chess": "benchmarks.chess:RANDOM",
+    "chess-stockfish": "benchmarks.chess:STOCKFISH",
     "finrl": "benchmarks.finrl:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",

@@ -33,6 +33,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "grid_world_env": {
         "distribution": "openenv-gym-grid-world",
@@ -52,6 +53,11 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_modes": ["human", "rgb_array"],
         "render_fps": 30,
         "kwargs": {"game": "pong"},
+    },
+    "Chess-v0": {
+        "package": "chess_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
     "GridWorld-v0": {
