@@ -59,6 +59,7 @@ GROUPS = {
             "finrl_env",
             "grid_world_env",
             "maze_env",
+            "openspiel_env",
             "snake_env",
         ),
     ),

@@ -25,6 +25,7 @@ BENCHMARKS = {
     "chess": "benchmarks.chess:RANDOM",
     "chess-stockfish": "benchmarks.chess:STOCKFISH",
     "finrl": "benchmarks.finrl:BENCHMARK",
+    "openspiel": "benchmarks.openspiel:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",

@@ -44,6 +44,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
     "maze_env": {"distribution": "openenv-gym-maze", "image": "openenv-gym-maze"},
     "snake_env": {"distribution": "openenv-gym-snake", "image": "openenv-gym-snake"},
     "textarena_env": {"distribution": "openenv-gym-textarena", "image": "openenv-gym-textarena"},
+    "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -68,9 +69,21 @@ _OWN: dict[str, dict[str, Any]] = {
     "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
     "Maze-v0": {"package": "maze_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 4},
-    "Remote-v0": {},
     "Snake-v0": {"package": "snake_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "TextArena-v0": {"package": "textarena_env", "render_modes": ["ansi"], "render_fps": 4},
+    "OpenSpiel-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"game": "catch"},
+    },
+    "Remote-v0": {},
+    "TextBlackjack-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"rules": "gymnasium"},
+    },
 }
 
 _STEP_US = {
