@@ -52,8 +52,8 @@ def build(
 
     \b
     openenv-gym build
-    openenv-gym build envs/maze_env --no-cache
-    openenv-gym build -t registry.example.com/me/maze:1.0 --push
+    openenv-gym build envs/burrow_env --no-cache
+    openenv-gym build -t registry.example.com/me/burrow:1.0 --push
     """
     try:
         arguments = read_pairs("--build-arg", build_args)
@@ -61,7 +61,7 @@ def build(
             raise InvalidOptionError(
                 "--push needs the name of a registry.",
                 field="push",
-                hint="Name the image there: -t registry.example.com/me/maze:1.0",
+                hint="Name the image there: -t registry.example.com/me/burrow:1.0",
             )
         manifest = read_folder(path)
     except InvalidOptionError as error:

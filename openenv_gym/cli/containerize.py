@@ -90,7 +90,7 @@ def containerize(
     \b
     openenv-gym containerize minigrid:MiniGrid-Empty-5x5-v0
     openenv-gym containerize highway_env:highway-v0 --pip highway-env==1.10.1
-    openenv-gym containerize my_project:Maze-v0 --pip . --apt libgl1
+    openenv-gym containerize my_project:Burrow-v0 --pip . --apt libgl1
     """
     try:
         module, env_id = _parts(name)

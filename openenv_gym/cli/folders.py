@@ -35,7 +35,7 @@ def read_folder(folder: Path) -> Manifest:
         raise InvalidOptionError(
             f"{folder / 'openenv.yaml'}: `name` is {manifest.name!r}, which nothing can import.",
             field="name",
-            hint="Give it the name of the package, such as maze_env.",
+            hint="Give it the name of the package, such as burrow_env.",
         )
     return manifest
 

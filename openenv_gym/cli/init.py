@@ -47,7 +47,7 @@ _NAMES = {"dockerignore": ".dockerignore", "gitignore": ".gitignore"}
 def init(name: str, parent: Path, template: str) -> None:
     r"""Begin an environment of your own: a package that works, with its tests.
 
-    NAME is that of the package, such as maze_env; `_env` is added where it is missing.
+    NAME is that of the package, such as burrow_env; `_env` is added where it is missing.
 
     \b
     basic       actions and observations as Pydantic models, a rubric for the reward
@@ -56,9 +56,9 @@ def init(name: str, parent: Path, template: str) -> None:
     text        text in, text out, for language models, a rubric for the reward
 
     \b
-    openenv-gym init maze_env
-    openenv-gym init maze_env -o envs --template gymnasium
-    cd maze_env && pip install -e ".[dev]" && pytest
+    openenv-gym init burrow_env
+    openenv-gym init burrow_env -o envs --template gymnasium
+    cd burrow_env && pip install -e ".[dev]" && pytest
     """
     try:
         folder = write_package(name, parent, template)

@@ -72,7 +72,7 @@ def push(
 
     \b
     openenv-gym push --dry-run
-    openenv-gym push --repo-id me/maze --private
+    openenv-gym push --repo-id me/burrow --private
     openenv-gym push --registry registry.example.com/me
     """
     try:
@@ -248,7 +248,7 @@ class _Hub:
 
         def send() -> Any:
             # Made anew for each try: the client notes in them what it has sent.
-            operations = [
+            operations: list[CommitOperationAdd | CommitOperationDelete] = [
                 *(CommitOperationAdd(name, data) for name, data in sorted(upload.files.items())),
                 *(CommitOperationDelete(name) for name in gone),
             ]

@@ -84,7 +84,7 @@ def test_a_registry_that_is_not_there(built: Path, docker: Any) -> None:
     [
         (["--build-arg", "EXTRAS"], "NAME=VALUE"),
         (["--push"], "name of a registry"),
-        (["--push", "-t", "maze:1"], "name of a registry"),
+        (["--push", "-t", "burrow:1"], "name of a registry"),
     ],
 )
 def test_wrong_usage(arguments: list[str], told: str, package: Path) -> None:

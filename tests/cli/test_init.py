@@ -39,9 +39,9 @@ def _passes(folder: Path, *command: str) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_package_passes_its_own_tests(template: str, tmp_path: Path) -> None:
-    done = _init("maze", "-o", tmp_path, "--template", template)
+    done = _init("burrow", "-o", tmp_path, "--template", template)
     assert done.exit_code == 0, done.output
-    _passes(tmp_path / "maze_env", "pytest", "-q", "-p", "no:cacheprovider")
+    _passes(tmp_path / "burrow_env", "pytest", "-q", "-p", "no:cacheprovider")
 
 
 def test_packages_pass_checks_of_their_types(tmp_path: Path) -> None:
@@ -49,22 +49,22 @@ def test_packages_pass_checks_of_their_types(tmp_path: Path) -> None:
     # The library is found as a source here, and not, as for others, where errors are not told.
     options = ["--follow-imports=silent", "--cache-dir", str(tmp_path / "cache")]
     for template in TEMPLATES:
-        _passes(write_package(f"{template}_maze", tmp_path, template), "mypy", *options)
+        _passes(write_package(f"{template}_burrow", tmp_path, template), "mypy", *options)
 
 
 def test_packages_pass_checks_of_their_style_whatever_they_are_called(tmp_path: Path) -> None:
     pytest.importorskip("ruff")
     for template in TEMPLATES:
-        for name in ("q", "zoo", "maze_2", "this_has_24_characters_x"):
+        for name in ("q", "zoo", "burrow_2", "this_has_24_characters_x"):
             write_package(name, tmp_path / template, template)
     _passes(tmp_path, "ruff", "check", "--no-cache", ".")
     _passes(tmp_path, "ruff", "format", "--no-cache", "--check", ".")
 
 
 def test_what_is_made(tmp_path: Path) -> None:
-    done = _init("corn_maze_env", "-o", tmp_path / "envs")
+    done = _init("corn_burrow_env", "-o", tmp_path / "envs")
     assert done.exit_code == 0, done.output
-    folder = tmp_path / "envs" / "corn_maze_env"
+    folder = tmp_path / "envs" / "corn_burrow_env"
     assert str(folder) in done.stdout and "openenv-gym build" in done.stdout
     made = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
     assert made == [
@@ -82,16 +82,16 @@ def test_what_is_made(tmp_path: Path) -> None:
         "server/Dockerfile",
         "server/__init__.py",
         "server/app.py",
-        "server/corn_maze_environment.py",
+        "server/corn_burrow_environment.py",
         "server/requirements.txt",
         "tests/conftest.py",
-        "tests/test_corn_maze_env.py",
+        "tests/test_corn_burrow_env.py",
     ]
-    assert [path.name for path in (tmp_path / "envs").iterdir()] == ["corn_maze_env"]
+    assert [path.name for path in (tmp_path / "envs").iterdir()] == ["corn_burrow_env"]
     manifest = load_manifest(folder / "openenv.yaml")
-    assert manifest.name == "corn_maze_env"
-    assert [each.id for each in manifest.ids] == ["CornMaze-v0"]
-    assert manifest.distribution == "openenv-corn-maze"
+    assert manifest.name == "corn_burrow_env"
+    assert [each.id for each in manifest.ids] == ["CornBurrow-v0"]
+    assert manifest.distribution == "openenv-corn-burrow"
     texts = [(folder / name).read_text() for name in made]
     assert not [text for text in texts if "template" in text.lower()]
 
@@ -99,9 +99,9 @@ def test_what_is_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("Corn-Maze", "such as corn_maze_env"),
+        ("Corn-Burrow", "such as corn_burrow_env"),
         ("2048", "No environment package"),
-        ("../maze", "such as maze_env"),
+        ("../burrow", "such as burrow_env"),
         ("", "No environment package"),
         ("_env", "No environment package"),
         ("class", "No environment package"),
@@ -118,21 +118,21 @@ def test_wrong_names(name: str, told: str, tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "maze_env").mkdir()
-    (tmp_path / "maze_env" / "thesis.txt").write_text("precious")
-    done = _init("maze", "-o", tmp_path)
+    (tmp_path / "burrow_env").mkdir()
+    (tmp_path / "burrow_env" / "thesis.txt").write_text("precious")
+    done = _init("burrow", "-o", tmp_path)
     assert done.exit_code == 1 and "is not empty" in done.stderr
-    assert [path.name for path in (tmp_path / "maze_env").iterdir()] == ["thesis.txt"]
+    assert [path.name for path in (tmp_path / "burrow_env").iterdir()] == ["thesis.txt"]
     (tmp_path / "zoo_env").mkdir()  # an empty folder is nothing that could be lost
     assert _init("zoo", "-o", tmp_path).exit_code == 0
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = _init("maze", "-o", tmp_path / "file" / "below")
+    done = _init("burrow", "-o", tmp_path / "file" / "below")
     assert done.exit_code == 1 and "cannot be written" in done.stderr
 
 
 def test_an_unknown_template() -> None:
-    done = _init("maze", "--template", "chess")
+    done = _init("burrow", "--template", "chess")
     assert done.exit_code == 2 and "'gymnasium'" in done.stderr

@@ -24,7 +24,7 @@ TOKEN = "hf_" + "x" * 34
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    return write_package("maze_env", tmp_path, "basic")
+    return write_package("burrow_env", tmp_path, "basic")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def _push(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["push", *map(str, arguments)])
 
 
-def _files(hub: HubOfUploads, space: str = "me/maze") -> dict[str, bytes]:
+def _files(hub: HubOfUploads, space: str = "me/burrow") -> dict[str, bytes]:
     files: dict[str, bytes] = hub.spaces[space]["files"]
     return files
 
@@ -55,10 +55,10 @@ def _header(readme: bytes) -> dict[str, Any]:
 def test_a_space_is_made_and_filled(hub: HubOfUploads, package: Path) -> None:
     done = _push(package)
     assert done.exit_code == 0, done.output
-    assert f"pip install git+{hub.url}/spaces/me/maze" in done.stdout
-    assert hub.spaces["me/maze"]["sdk"] == "docker" and not hub.spaces["me/maze"]["private"]
+    assert f"pip install git+{hub.url}/spaces/me/burrow" in done.stdout
+    assert hub.spaces["me/burrow"]["sdk"] == "docker" and not hub.spaces["me/burrow"]["private"]
     files = _files(hub)
-    assert {"Dockerfile", "README.md", "openenv.yaml", "server/maze_environment.py"} <= set(files)
+    assert {"Dockerfile", "README.md", "openenv.yaml", "server/burrow_environment.py"} <= set(files)
     assert {".openenv-gym/pyproject.toml", ".openenv-gym/openenv_gym/__init__.py"} <= set(files)
     assert b"tool.uv.sources" not in files["pyproject.toml"]
     assert files["models.py"] == (package / "models.py").read_bytes()
@@ -70,23 +70,23 @@ def test_the_readme_begins_with_what_a_space_needs(hub: HubOfUploads, package: P
     assert _push(package).exit_code == 0
     readme = _files(hub)["README.md"]
     header = _header(readme)
-    assert (header["title"], header["sdk"], header["app_port"]) == ("Maze", "docker", 8000)
+    assert (header["title"], header["sdk"], header["app_port"]) == ("Burrow", "docker", 8000)
     assert header["tags"] == ["openenv", "openenv-gym"]
     assert readme.decode().endswith((package / "README.md").read_text())
 
 
 def test_a_header_of_ones_own_is_kept(hub: HubOfUploads, package: Path) -> None:
-    text = "---\ntitle: My maze\nsdk: gradio\nemoji: 🐭\ntags: [mice, openenv]\n---\n\n# Maze\n"
+    text = "---\ntitle: My burrow\nsdk: gradio\nemoji: 🐭\ntags: [mice, openenv]\n---\n\n# Burrow\n"
     (package / "README.md").write_text(text)
     assert _push(package).exit_code == 0
     header = _header(_files(hub)["README.md"])
-    assert (header["title"], header["emoji"], header["sdk"]) == ("My maze", "🐭", "docker")
+    assert (header["title"], header["emoji"], header["sdk"]) == ("My burrow", "🐭", "docker")
     assert header["tags"] == ["mice", "openenv", "openenv-gym"]
 
 
 def test_private(hub: HubOfUploads, package: Path) -> None:
-    assert _push(package, "--repo-id", "lab/secret-maze", "--private").exit_code == 0
-    assert hub.spaces["lab/secret-maze"]["private"]
+    assert _push(package, "--repo-id", "lab/secret-burrow", "--private").exit_code == 0
+    assert hub.spaces["lab/secret-burrow"]["private"]
 
 
 def test_what_shall_be_private_is_not_put_where_all_see_it(
@@ -115,7 +115,7 @@ CACHES = [
     ".venv/lib/site.py",
     ".git/config",
     ".mypy_cache/x.json",
-    "maze_env.egg-info/PKG-INFO",
+    "burrow_env.egg-info/PKG-INFO",
     "outputs/logs/run.txt",
 ]
 
@@ -167,7 +167,7 @@ def test_what_git_ignores_stays_here(hub: HubOfUploads, package: Path) -> None:
 
 def test_a_change_is_proposed(hub: HubOfUploads, package: Path) -> None:
     done = _push(package, "--create-pr")
-    assert done.exit_code == 1 and "no Space me/maze to propose" in done.stderr
+    assert done.exit_code == 1 and "no Space me/burrow to propose" in done.stderr
     assert _push(package).exit_code == 0
     before = dict(_files(hub))
     (package / "models.py").write_text("changed = True\n")
@@ -222,7 +222,7 @@ def test_without_a_token(hub: HubOfUploads, package: Path, monkeypatch: pytest.M
     done = _push(package)
     assert done.exit_code == 1 and "hf auth login" in done.stderr
     done = _push(package, "--dry-run", "--private")
-    assert done.exit_code == 0 and "would upload to the private Space YOU/maze" in done.stdout
+    assert done.exit_code == 0 and "would upload to the private Space YOU/burrow" in done.stdout
     assert "    models.py" in done.stdout and "    app_port: 8000" in done.stdout
     assert hub.spaces == {} and hub.tokens == set()
 
@@ -230,7 +230,7 @@ def test_without_a_token(hub: HubOfUploads, package: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--repo-id", "maze"], "USER/NAME"),
+        (["--repo-id", "burrow"], "USER/NAME"),
         (["--registry", "host/me", "--private"], "no options of a Space"),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_folder_without_an_environment(tmp_path: Path) -> None:
 def test_a_registry_can_be_asked_for_dryly(package: Path) -> None:
     done = _push(package, "--registry", "registry.example.com/me", "--dry-run")
     assert done.exit_code == 0
-    assert "registry.example.com/me/openenv-gym-maze:" in done.stdout
+    assert "registry.example.com/me/openenv-gym-burrow:" in done.stdout
 
 
 @pytest.mark.uv
@@ -264,9 +264,7 @@ def test_pip_installs_what_was_pushed(hub: HubOfUploads, package: Path, tmp_path
     target = tmp_path / "installed"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target)]
     subprocess.run([*pip, f"git+file://{clone}"], check=True)
-    code = (
-        "import maze_env, openenv_gym; print('openenv/Maze-v0' in __import__('gymnasium').registry)"
-    )
+    code = "import burrow_env, openenv_gym; print('openenv/Burrow-v0' in __import__('gymnasium').registry)"
     ended = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
