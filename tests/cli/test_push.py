@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -273,3 +274,26 @@ def test_pip_installs_what_was_pushed(hub: HubOfUploads, package: Path, tmp_path
         text=True,
     )
     assert ended.stdout.strip() == "True", ended.stderr
+
+
+def test_a_space_builds_without_an_image_that_no_registry_has(
+    hub: HubOfUploads, package: Path
+) -> None:
+    assert _push(package).exit_code == 0
+    files = _files(hub)
+    text = files["Dockerfile"].decode()
+    arguments = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    stages: list[str] = []
+    for line in re.findall(r"^FROM (.+)$", text, re.MULTILINE):
+        name, _, stage = line.partition(" AS ")
+        name = re.sub(r"\$\{(\w+)\}", lambda match: arguments[match[1]], name)
+        assert name in (*stages, "python:3.11-slim")
+        stages.append(stage)
+    assert len(stages) == 5
+    for sources in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE):
+        for source in sources.split():
+            assert source == "." or [name for name in files if name.startswith(source)], source
+    # The Hub keeps no modes.
+    assert "RUN chmod 755 /usr/local/bin/openenv-install" in text
+    assert files[".dockerignore"].endswith(b"!.openenv-gym\n")
+    assert text.endswith("ENV OPENENV_EXPOSURE=public\n")
