@@ -107,7 +107,8 @@ class Interpreter:
         self._channel: socket.socket | None = None
         self._outputs: tuple[Output, Output] | None = None
         self._user = free_users(1) if can_change_user() else None
-        if self._user is not None and not others_can_read(os.__file__):
+        apart = self._user is not None and others_can_read(os.__file__)
+        if self._user is not None and not apart:
             _log.warning(
                 "Programs run as root, without its capabilities: no other user can read %s, so "
                 "they cannot have a user of their own.",
@@ -115,7 +116,7 @@ class Interpreter:
             )
         # Under its real name, by which the kernel knows it.
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="openenv-coding-"))
-        if self._user is not None:
+        if self._user is not None and apart:
             os.chown(self.directory, self._user, self._user)
         self._keeper, self._service = self._start_keeper(executor, imports, hidden)
         try:
@@ -123,7 +124,7 @@ class Interpreter:
         except BaseException:
             self.close()
             raise
-        self.isolation = ["user"] if self._user is not None else []
+        self.isolation = ["user"] if apart else []
         if landlock >= WITH_SIGNALS:
             self.isolation.append("landlock")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import functools
 import linecache
 import os
 import sys
@@ -13,7 +15,17 @@ from typing import Any, Protocol
 from coding_env.server.inside.canonical import canonical
 
 
-__all__ = ["Executor", "PythonExecutor", "SmolagentsExecutor", "make_executor", "preload"]
+__all__ = [
+    "Executor",
+    "PythonExecutor",
+    "SmolagentsExecutor",
+    "make_executor",
+    "preload",
+    "restore_builtins",
+]
+
+# Programs share these with us: what they assign to the module of builtins is taken back.
+restore_builtins = functools.partial(vars(builtins).update, dict(vars(builtins)))
 
 MAX_VALUE = 4096
 """Longest text of a last expression's value, in characters; the middle is cut out."""
@@ -45,10 +57,10 @@ class PythonExecutor:
         """See `Executor`."""
         self._runs += 1
         name = f"<step {self._runs}>"
-        # Tracebacks show the lines of a file whose lines are known.
-        linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
         value = None
         try:
+            # Tracebacks show the lines of a file whose lines are known.
+            linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
             tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             exec(compile(tree, name, "exec", dont_inherit=True), self._names)
@@ -57,6 +69,7 @@ class PythonExecutor:
                 value = eval(compile(expression, name, "eval", dont_inherit=True), self._names)
             return 0, None if value is None else _shorten(repr(value))
         except BaseException as error:
+            restore_builtins()
             return _exit_code(error), None
 
     def evaluate(self, expression: str) -> tuple[int, str | None]:

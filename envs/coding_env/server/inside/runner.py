@@ -9,7 +9,6 @@ does. What the code prints goes to the descriptors 1 and 2, which are other pipe
 from __future__ import annotations
 
 import _thread
-import builtins
 import ctypes
 import os
 import random
@@ -17,7 +16,7 @@ import signal
 import socket
 import sys
 
-from coding_env.server.inside.executors import Executor, make_executor
+from coding_env.server.inside.executors import Executor, make_executor, restore_builtins
 from coding_env.server.inside.frames import (
     EVALUATE,
     MAX_TEXT_BYTES,
@@ -28,10 +27,6 @@ from coding_env.server.inside.frames import (
 
 
 __all__ = ["serve"]
-
-# Functions take their builtins from here, and these stay, whatever the agent's code assigns to
-# the module of that name.
-__builtins__ = dict(vars(builtins))
 
 _CLOSE_RANGE = 436  # system call
 _UNSHARE = 1 << 1  # CLOSE_RANGE_UNSHARE
@@ -53,16 +48,6 @@ class _Desk:
             lock.acquire()
 
 
-class _Interrupts:
-    """What SIGINT does: it interrupts the program, and nobody else."""
-
-    running = False
-
-    def __call__(self, signum: int, frame: object) -> None:
-        if self.running:
-            raise KeyboardInterrupt("the time of this step is over")
-
-
 def serve(channel: socket.socket, executor: str, imports: list[str], seed: int) -> None:
     """Run what is asked for until the server hangs up. Does not return.
 
@@ -74,8 +59,8 @@ def serve(channel: socket.socket, executor: str, imports: list[str], seed: int) 
     """
     _open_streams()
     random.seed(seed)
-    desk, here, interrupts = _Desk(), os.getpid(), _Interrupts()
-    signal.signal(signal.SIGINT, interrupts)
+    desk, here = _Desk(), os.getpid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     machine = make_executor(executor, imports)
     # Not by `threading`, where the agent's code would find it.
     _thread.start_new_thread(_talk, (channel, desk))
@@ -83,6 +68,7 @@ def serve(channel: socket.socket, executor: str, imports: list[str], seed: int) 
     channel.close()
     del channel
     leave, pid = os._exit, os.getpid
+    handle, on_interrupt, ignore = signal.signal, signal.default_int_handler, signal.SIG_IGN
     while True:
         try:
             desk.asked.acquire()
@@ -90,11 +76,12 @@ def serve(channel: socket.socket, executor: str, imports: list[str], seed: int) 
             continue
         desk.code, desk.value = 1, None
         try:
-            interrupts.running = True
+            handle(signal.SIGINT, on_interrupt)
             desk.code, desk.value = _answer(machine, desk.kind, desk.text)
-        except BaseException:  # the same, or what is broken beyond what executors expect
-            pass
-        interrupts.running = False
+            handle(signal.SIGINT, ignore)
+        except BaseException:  # the same; or an interrupt that came when the program had ended
+            handle(signal.SIGINT, ignore)
+        restore_builtins()
         if pid() != here:
             leave(desk.code)  # a fork, which has come to the end of the program
         desk.answered.release()
