@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import BaseModel
 
 from coding_env.models import CodeAction, CodeObservation, CodeState
-from openenv_gym.models import State
 from openenv_gym.openenv import MCPToolClient
 
 
@@ -29,5 +28,4 @@ class CodingEnv(MCPToolClient):
 
     action_model: ClassVar[type[BaseModel] | None] = CodeAction
     observation_model: ClassVar[type[BaseModel] | None] = CodeObservation
-    state_model: ClassVar[type[State]] = CodeState
-    Observation: ClassVar[Any] = CodeObservation
+    state_model: ClassVar[type[BaseModel] | None] = CodeState

@@ -21,6 +21,8 @@ __all__ = [
     "CodeAction",
     "CodeObservation",
     "CodeState",
+    "PlainCodeObservation",
+    "facts_of",
 ]
 
 MAX_CODE = 32_768
@@ -131,16 +133,37 @@ class CodeState(State):
     isolation: list[str] = Field(default_factory=list)
 
 
-def fields_of(observation: Observation) -> dict[str, Any]:
+class PlainCodeObservation(Observation):
+    """What became of a program, in the fields that OpenEnv's own client knows, and no others.
+
+    Those of `CodeObservation` that are missing here are in `metadata`.
+
+    Attributes:
+        stdout: See `CodeObservation`, also for those that follow.
+        stderr: Likewise.
+        exit_code: Likewise.
+    """
+
+    stdout: Annotated[str, _text(MAX_OUTPUT)] = Field(
+        default="", max_length=MAX_OUTPUT, description="Standard output"
+    )
+    stderr: Annotated[str, _text(MAX_OUTPUT)] = Field(
+        default="", max_length=MAX_OUTPUT, description="Standard error, with tracebacks"
+    )
+    exit_code: int = Field(default=0, ge=0, le=255, description="0 where it ended well")
+
+
+def facts_of(observation: Observation) -> dict[str, Any]:
     """Return what an observation says of a program, be it of a step or of a tool.
 
     Args:
-        observation: A `CodeObservation`, or that of a tool that ran a program.
+        observation: One of the models above, or that of a tool that ran a program.
 
     Returns:
-        The fields of a `CodeObservation`; empty for anything else.
+        The fields of a `CodeObservation`, and what stands in its metadata; empty for anything
+        else.
     """
-    if isinstance(observation, CodeObservation):
-        return dict(observation)
+    if isinstance(observation, CodeObservation | PlainCodeObservation):
+        return {**observation.metadata, **dict(observation)}
     result = getattr(observation, "result", None)
     return result if isinstance(result, dict) and "exit_code" in result else {}

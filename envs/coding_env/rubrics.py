@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from coding_env.models import fields_of
+from coding_env.models import facts_of
 from openenv_gym.rubrics import Rubric
 
 
@@ -23,10 +23,9 @@ class TestsRubric(Rubric):
 
     def forward(self, action: Any, observation: Any) -> float:
         """Return a number from 0 to 1."""
-        facts = fields_of(observation)
-        best = facts.get("metadata", {}).get("best_before", facts.get("best_before", 0))
-        gain = facts["tests_passed"] - best
-        return max(gain, 0) / facts["tests_total"]
+        facts = facts_of(observation)
+        gain = facts["tests_passed"] - facts.get("best_before", 0)
+        return float(max(gain, 0) / facts["tests_total"])
 
 
 class RunsRubric(Rubric):
@@ -34,7 +33,7 @@ class RunsRubric(Rubric):
 
     def forward(self, action: Any, observation: Any) -> float:
         """Return one of the two."""
-        return 0.0 if fields_of(observation)["exit_code"] == 0 else -0.1
+        return 0.0 if facts_of(observation)["exit_code"] == 0 else -0.1
 
 
 class CodeRubric(Rubric):
@@ -49,7 +48,7 @@ class CodeRubric(Rubric):
 
     def forward(self, action: Any, observation: Any) -> float:
         """Return the score of that part; 0 for what runs no program."""
-        facts = fields_of(observation)
+        facts = facts_of(observation)
         if not facts:
             return 0.0
         judged = facts.get("tests_total", 0) > 0

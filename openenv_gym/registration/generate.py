@@ -33,6 +33,11 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "coding_env": {
+        "distribution": "openenv-gym-coding",
+        "image": "openenv-gym-coding",
+        "untrusted": True,
+    },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
 }
@@ -45,6 +50,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 30,
         "kwargs": {"game": "pong"},
     },
+    "Coding-v0": {"package": "coding_env", "render_modes": ["ansi"], "render_fps": 4},
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
     "Gymnasium-v0": {"package": "gymnasium"},
     "Remote-v0": {},

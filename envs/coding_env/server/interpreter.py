@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -109,11 +110,7 @@ class Interpreter:
         self._user = free_users(1) if can_change_user() else None
         apart = self._user is not None and others_can_read(os.__file__)
         if self._user is not None and not apart:
-            _log.warning(
-                "Programs run as root, without its capabilities: no other user can read %s, so "
-                "they cannot have a user of their own.",
-                os.__file__,
-            )
+            _warn_of_root()
         # Under its real name, by which the kernel knows it.
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="openenv-coding-"))
         if self._user is not None and apart:
@@ -383,6 +380,15 @@ def _end_of(status: int | None) -> tuple[str, int]:
         return f"was ended by signal {number} ({name})", 128 + number
     code = os.WEXITSTATUS(status)
     return f"has ended by itself, with {code}", code or BROKEN
+
+
+@functools.cache  # once is enough
+def _warn_of_root() -> None:
+    _log.warning(
+        "Programs run as root, without its capabilities: no other user can read %s, so they "
+        "cannot have a user of their own.",
+        os.__file__,
+    )
 
 
 def _no_keeper(why: str) -> ServerStartError:

@@ -46,7 +46,7 @@ class Judge:
             self._interpreter = self._make()
         end_s = time.monotonic() + _MAX_BUDGETS * self._wall_s
         passed = 0
-        ready = False
+        ready, loads = False, True
         for test in task.tests:
             left_s = end_s - time.monotonic()
             if left_s <= 0:
@@ -55,10 +55,10 @@ class Judge:
                 ready = False
                 passed += self._prints(code, test, seed, min(self._wall_s, left_s))
                 continue
+            if not ready and loads:
+                ready = loads = self._load(code, seed, min(self._wall_s, left_s))
             if not ready:
-                ready = self._load(code, seed, min(self._wall_s, left_s))
-                if not ready:
-                    continue  # it fails by itself: as often as there are tests, within the time
+                continue  # it does not get so far that it could be asked for anything
             passes, ready = self._gives(test, min(_TEST_S, left_s))
             passed += passes
         self._interpreter.restart(seed)  # what it has started has no part in what follows
