@@ -280,6 +280,8 @@ class Interpreter:
                 timed_out = True
                 self._ask({"do": "interrupt"})
                 reply = exchange.wait(time.monotonic() + _GRACE_S)
+                if reply is not None:
+                    self._ask({"do": "prune"})  # what it has started takes up time, too
             if reply is not None:
                 exit_code, value = reply
                 exchange.drain(time.monotonic() + _LAST_OUTPUT_S)

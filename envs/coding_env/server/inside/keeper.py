@@ -1,4 +1,4 @@
-"""Keeps one interpreter at a time: starts it, interrupts it, ends it with all that it has started.
+"""Keeps one interpreter at a time: starts, interrupts and ends it with all that it has started.
 
 A process of its own between the server and the agent's code, with one thread, so that it can fork;
 a fresh interpreter takes a millisecond or two, and has loaded nothing that the agent could use
@@ -88,6 +88,9 @@ class Keeper:
                 if self._pid:
                     os.kill(self._pid, signal.SIGINT)
                 return {}
+            case "prune":
+                self._kill(spare=self._pid)
+                return {}
             case _:
                 return self._end()
 
@@ -129,26 +132,29 @@ class Keeper:
 
     def _end(self) -> dict[str, Any]:
         """Kill the interpreter and all that it has started, and empty the directory."""
-        end_s = time.monotonic() + _END_S
-        left = _descendants()
-        while left and time.monotonic() < end_s:
-            if self._place.user is not None:
-                _kill_all_of(self._place.user)
-            # None of them starts another one once all are stopped.
-            for sign in (signal.SIGSTOP, signal.SIGKILL):
-                for pid in _descendants():
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, sign)
-            time.sleep(0.0005)
-            self._reap()
-            left = _descendants()
+        left = self._kill()
         self._pid = 0
         problem = ""
         try:
             self._empty(self._place.directory)
         except OSError as error:
             problem = str(error)
-        return {"status": self._status, "left": len(left), "problem": problem}
+        return {"status": self._status, "left": left, "problem": problem}
+
+    def _kill(self, spare: int = 0) -> int:
+        """Kill all processes but one; return how many are left."""
+        end_s = time.monotonic() + _END_S
+        while (left := _descendants(spare)) and time.monotonic() < end_s:
+            if self._place.user is not None and not spare:
+                _kill_all_of(self._place.user)
+            # None of them starts another one once all are stopped.
+            for sign in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in _descendants(spare):
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, sign)
+            time.sleep(0.0005)
+            self._reap()
+        return len(left)
 
     def _reap(self, *_: object) -> None:
         """Take note of all that have ended."""
@@ -161,8 +167,8 @@ class Keeper:
                     self._status = status
 
 
-def _descendants() -> list[int]:
-    """Return all processes below this one that live."""
+def _descendants(spare: int = 0) -> list[int]:
+    """Return all processes below this one that live, but for one of them."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -177,7 +183,7 @@ def _descendants() -> list[int]:
         below = children.get(waiting.pop(), [])
         found += below
         waiting += below
-    return found
+    return [pid for pid in found if pid != spare]
 
 
 def _kill_all_of(user: int) -> None:
