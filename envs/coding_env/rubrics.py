@@ -16,7 +16,7 @@ class TestsRubric(Rubric):
     """The fraction of hidden tests by which a program exceeds the best one of the episode so far.
 
     So the return of an episode is the best fraction, and handing in the same program twice earns
-    nothing.
+    nothing. What was not judged has 0.
     """
 
     __test__ = False  # which pytest would take it for
@@ -24,37 +24,41 @@ class TestsRubric(Rubric):
     def forward(self, action: Any, observation: Any) -> float:
         """Return a number from 0 to 1."""
         facts = facts_of(observation)
-        gain = facts["tests_passed"] - facts.get("best_before", 0)
-        return float(max(gain, 0) / facts["tests_total"])
+        total = facts.get("tests_total", 0)
+        if not total:
+            return 0.0
+        return max(facts["tests_passed"] - facts.get("best_before", 0), 0) / float(total)
 
 
 class RunsRubric(Rubric):
-    """0 for a program that ends well, -0.1 for one that fails."""
+    """-0.1 for a program that fails; 0 for one that ends well, or was judged by tests."""
 
     def forward(self, action: Any, observation: Any) -> float:
         """Return one of the two."""
-        return 0.0 if facts_of(observation)["exit_code"] == 0 else -0.1
+        facts = facts_of(observation)
+        failed = facts.get("exit_code", 0) != 0 and not facts.get("tests_total", 0)
+        return -0.1 if failed else 0.0
 
 
-class CodeRubric(Rubric):
-    """The default: hidden tests where the program was judged, otherwise whether it ran.
+class _Sum(Rubric):
+    """The sum of its parts, each of which has a score in every step."""
 
-    Its parts are ``tests`` and ``runs``; exactly one of them has a score.
-    """
+    def forward(self, action: Any, observation: Any) -> float:
+        """Return the sum."""
+        total = 0.0
+        for part in self.children():
+            score = part(action, observation)
+            assert isinstance(score, float)
+            total += score
+        return total
+
+
+class CodeRubric(_Sum):
+    """The default: hidden tests where the program was judged, otherwise whether it ran."""
 
     def __init__(self) -> None:
         self.tests = TestsRubric()
         self.runs = RunsRubric()
-
-    def forward(self, action: Any, observation: Any) -> float:
-        """Return the score of that part; 0 for what runs no program."""
-        facts = facts_of(observation)
-        if not facts:
-            return 0.0
-        judged = facts.get("tests_total", 0) > 0
-        score = (self.tests if judged else self.runs)(action, observation)
-        assert isinstance(score, float)
-        return score
 
 
 class SafetyRubric(Rubric):
@@ -95,22 +99,13 @@ class SyntaxRubric(Rubric):
         return -0.2 if _parsed(action) is None else 0.0
 
 
-class OpenEnvRubric(Rubric):
-    """What OpenEnv's coding environment pays: the sum of its parts, whatever the program does."""
+class OpenEnvRubric(_Sum):
+    """What OpenEnv's coding environment pays, whatever the program does."""
 
     def __init__(self) -> None:
         self.safety = SafetyRubric()
         self.brevity = BrevityRubric()
         self.syntax = SyntaxRubric()
-
-    def forward(self, action: Any, observation: Any) -> float:
-        """Return the sum."""
-        total = 0.0
-        for part in (self.safety, self.brevity, self.syntax):
-            score = part(action, observation)
-            assert isinstance(score, float)
-            total += score
-        return total
 
 
 def _code_of(action: Any) -> str:

@@ -19,7 +19,13 @@ _ODD = re.compile(f"[^{re.escape(CHARACTERS)}]")
 
 def clean(text: str) -> str:
     r"""Write what the observation's space has no character for as an escape, such as ``\x1b``."""
-    return _ODD.sub(lambda found: found[0].encode("ascii", "backslashreplace").decode(), text)
+    return _ODD.sub(lambda found: _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    if ord(character) < 0x80:
+        return f"\\x{ord(character):02x}"
+    return character.encode("ascii", "backslashreplace").decode()
 
 
 class Kept:
