@@ -29,7 +29,7 @@ MAX_CODE = 32_768
 """Longest program, in characters."""
 
 MAX_OUTPUT = 16_384
-"""Longest standard output or error of a step, in characters, the note about what was cut included."""
+"""Longest standard output or error of a step, in characters, with the note about what was cut."""
 
 MAX_RESULT = 4_096
 """Longest text of a last expression's value, in characters."""

@@ -27,7 +27,8 @@ class TestsRubric(Rubric):
         total = facts.get("tests_total", 0)
         if not total:
             return 0.0
-        return max(facts["tests_passed"] - facts.get("best_before", 0), 0) / float(total)
+        gain = facts["tests_passed"] - facts.get("best_before", 0)
+        return float(max(gain, 0) / total)
 
 
 class RunsRubric(Rubric):

@@ -189,10 +189,8 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
         facts = self._run_code(action.code)
         if self._task is not None:
             facts |= self._judge_code(action.code)
-        info = {name: facts.pop(name) for name in ("variables_lost",)}
-        for name in ("best_before", "attempts_left"):
-            if name in facts:
-                info[name] = facts.pop(name)
+        noted = facts.keys() - CodeObservation.model_fields.keys()
+        info = {name: facts.pop(name) for name in sorted(noted)}
         return self._observe(facts, info, done=self._over)
 
     def _run_code(self, code: str) -> dict[str, Any]:
@@ -228,7 +226,8 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
     ) -> CodeObservation:
         if not self._plain:
             return CodeObservation(**facts, done=done, metadata=info)
-        known = {name: facts.pop(name) for name in ("stdout", "stderr", "exit_code") if name in facts}
+        names = PlainCodeObservation.model_fields.keys() & facts.keys()
+        known = {name: facts.pop(name) for name in names}
         found = PlainCodeObservation(**known, done=done, metadata={**facts, **info})
         return found  # type: ignore[return-value]  # of which the options made the model
 

@@ -168,9 +168,10 @@ def load_tasks(source: object) -> TaskSet:
         return TaskSet(_check([(f"tasks[{i}]", each) for i, each in enumerate(source)]))
     if callable(getattr(source, "list_splits", None)) and hasattr(source, "list_tasks"):
         found = []
-        for split in source.list_splits():  # type: ignore[attr-defined]  # asked just now
+        provider: Any = source
+        for split in provider.list_splits():
             name = split["name"] if isinstance(split, Mapping) else str(split)
-            for i, each in enumerate(source.list_tasks(name)):  # type: ignore[attr-defined]
+            for i, each in enumerate(provider.list_tasks(name)):
                 found.append((f"{name}[{i}]", each))
         return TaskSet(_check(found))
     raise _refusal(

@@ -15,7 +15,6 @@ import pytest
 
 from coding_env.models import CodeObservation
 from coding_env.server.coding_environment import CodingEnvironment
-
 from tests.support.waiting import eventually
 
 from .conftest import Make, run
@@ -27,14 +26,23 @@ WALL_S = 1.0
 ATTACKS = {
     "an infinite loop": ("while True: pass", {124}),
     "a huge number": ("10 ** (10 ** 8)", {124, 1}),
-    "a fork bomb": ("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", {124, 125, 137}),
+    "a fork bomb": (
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        {124, 125, 137},
+    ),
     "threads": (
         "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(9,)).start()",
         {1, 124},
     ),
     "output without end": ("import os\nwhile True: os.write(1, bytes(1 << 16))", {124}),
-    "deep recursion": ("import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()", {1, 124, 139}),
-    "deep recursion in C": ("x = []\nfor _ in range(10**6): x = [x]\nprint(len(repr(x)))", {1, 139}),
+    "deep recursion": (
+        "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
+        {1, 124, 139},
+    ),
+    "deep recursion in C": (
+        "x = []\nfor _ in range(10**6): x = [x]\nprint(len(repr(x)))",
+        {1, 139},
+    ),
     "memory": ("x = bytearray(1 << 40)", {1}),
     "memory, bit by bit": ("x = []\nwhile True: x.append(bytearray(1 << 20))", {1, 137, 124}),
     "a large file": ("with open('f', 'wb') as f:\n    while True: f.write(bytes(1 << 20))", {1}),
@@ -175,9 +183,18 @@ def test_a_thread_that_outlives_its_step_dies_with_the_episode(make: Make) -> No
         "        open('beat', 'w').write(str(n))\n"
         "threading.Thread(target=work).start()",
     )
-    assert run(environment, "import os, time; time.sleep(0.2); os.path.exists('beat')").result == "True"
+    assert (
+        run(environment, "import os, time; time.sleep(0.2); os.path.exists('beat')").result
+        == "True"
+    )
     environment.reset()
-    assert run(environment, "import os, threading, time; time.sleep(0.2); os.listdir('.'), threading.active_count()").result == "([], 1)"
+    assert (
+        run(
+            environment,
+            "import os, threading, time; time.sleep(0.2); os.listdir('.'), threading.active_count()",
+        ).result
+        == "([], 1)"
+    )
 
 
 def test_nothing_outlives_a_server_that_is_killed() -> None:
@@ -187,7 +204,7 @@ def test_nothing_outlives_a_server_that_is_killed() -> None:
         "import time\n"
         "env = CodingEnvironment(allow_unsandboxed=True)\n"
         "env.reset()\n"
-        "env.step(CodeAction(code='import subprocess; subprocess.Popen([\"sleep\", \"600\"])'))\n"
+        'env.step(CodeAction(code=\'import subprocess; subprocess.Popen(["sleep", "600"])\'))\n'
         "print(env._interpreter._keeper.pid, env._interpreter.directory, flush=True)\n"
         "time.sleep(600)\n"
     )
@@ -281,7 +298,10 @@ def test_two_sessions_share_nothing(make: Make) -> None:
     for environment in (first, second):
         environment.reset()
         run(environment, _ATTEMPT)
-    run(first, "secret = 41\nimport builtins, math\nbuiltins.leak = math.leak = 1\nopen('file', 'w').write('x')")
+    run(
+        first,
+        "secret = 41\nimport builtins, math\nbuiltins.leak = math.leak = 1\nopen('file', 'w').write('x')",
+    )
     pid, place = result(run(first, "os.getpid(), os.getcwd()"))
     assert "NameError" in run(second, "secret").stderr
     assert "NameError" in run(second, "leak").stderr

@@ -194,7 +194,9 @@ def test_sessions_in_one_container_share_nothing(docker: Any) -> None:
         "openenv/Coding-v0", num_envs=3, num_servers=1, provider="docker", wall_s=2.0
     )
     envs.reset(seed=1)
-    observations = envs.step([f"{_ATTEMPT}\nmine = {i}\nos.getuid(), os.getpid(), os.getcwd()" for i in range(3)])[0]
+    observations = envs.step(
+        [f"{_ATTEMPT}\nmine = {i}\nos.getuid(), os.getpid(), os.getcwd()" for i in range(3)]
+    )[0]
     facts = [ast.literal_eval(each) for each in observations["result"]]
     assert len({uid for uid, _, _ in facts}) == 3
     uid, pid, place = facts[0]

@@ -119,7 +119,10 @@ def test_observations_lie_in_their_space(env: CodingEnvironment) -> None:
     ):
         observation, *_ = typed.step(code)
         assert observation in typed.observation_space
-    assert "ä → \\u65e5\\u672c \\x1b[31m \\x00 😀" in typed.step("print('ä → \\u65e5\\u672c \\x1b[31m \\x00 😀')")[0]["stdout"]
+    assert (
+        "ä → \\u65e5\\u672c \\x1b[31m \\x00 😀"
+        in typed.step("print('ä → \\u65e5\\u672c \\x1b[31m \\x00 😀')")[0]["stdout"]
+    )
 
 
 def test_equal_seeds_equal_trajectories(make: Make) -> None:

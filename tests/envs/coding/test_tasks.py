@@ -209,7 +209,14 @@ def test_a_program_is_judged_by_what_it_prints(make: Make) -> None:
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [(True, 1), (2, 2.0), (0.1 + 0.2, 0.3), ({1, 2}, {2, 1}), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), (frozenset({1}), {1})],
+    [
+        (True, 1),
+        (2, 2.0),
+        (0.1 + 0.2, 0.3),
+        ({1, 2}, {2, 1}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (frozenset({1}), {1}),
+    ],
 )
 def test_equal_values_have_one_text(left: Any, right: Any) -> None:
     assert canonical(left) == canonical(right)
@@ -217,7 +224,16 @@ def test_equal_values_have_one_text(left: Any, right: Any) -> None:
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [(1, "1"), ([1], (1,)), (b"a", "a"), (None, "None"), (set(), {}), (1.0, 1.001), (["1,2"], [1, 2]), (math.nan, 0)],
+    [
+        (1, "1"),
+        ([1], (1,)),
+        (b"a", "a"),
+        (None, "None"),
+        (set(), {}),
+        (1.0, 1.001),
+        (["1,2"], [1, 2]),
+        (math.nan, 0),
+    ],
 )
 def test_other_values_have_other_texts(left: Any, right: Any) -> None:
     assert canonical(left) != canonical(right)
@@ -295,7 +311,15 @@ def test_a_task_is_asked_for_where_there_is_none(make: Make) -> None:
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [("x = 1", 0.1), ("x = 1" + " + 1" * 50, 0.0), ("import os", -0.9), ("open('f')", -0.9), ("print('import os')", 0.1), ("def f(:", -0.1), ("1/0", 0.1)],
+    [
+        ("x = 1", 0.1),
+        ("x = 1" + " + 1" * 50, 0.0),
+        ("import os", -0.9),
+        ("open('f')", -0.9),
+        ("print('import os')", 0.1),
+        ("def f(:", -0.1),
+        ("1/0", 0.1),
+    ],
 )
 def test_openenv_rubric(code: str, expected: float) -> None:
     rubric = OpenEnvRubric()

@@ -61,10 +61,12 @@ class PythonExecutor:
         try:
             # Tracebacks show the lines of a file whose lines are known.
             linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
-            tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            tree = ast.parse(code, name)
+            last = tree.body[-1] if tree.body else None
+            if isinstance(last, ast.Expr):
+                tree.body.pop()
             exec(compile(tree, name, "exec", dont_inherit=True), self._names)
-            if last is not None:
+            if isinstance(last, ast.Expr):
                 expression = ast.Expression(last.value)
                 value = eval(compile(expression, name, "eval", dont_inherit=True), self._names)
             return 0, None if value is None else _shorten(repr(value))

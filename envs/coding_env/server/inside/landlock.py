@@ -36,7 +36,8 @@ _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE
 
 def version() -> int:
     """Return the version of Landlock that the kernel has; 0 where it has none, or refuses it."""
-    return max(_libc().syscall(_CREATE, None, 0, _VERSION_FLAG), 0)
+    found: int = _libc().syscall(_CREATE, None, 0, _VERSION_FLAG)
+    return max(found, 0)
 
 
 def confine(

@@ -9,6 +9,7 @@ does. What the code prints goes to the descriptors 1 and 2, which are other pipe
 from __future__ import annotations
 
 import _thread
+import contextlib
 import ctypes
 import os
 import random
@@ -92,10 +93,8 @@ def _answer(machine: Executor, kind: int, text: str) -> tuple[int, str | None]:
         return machine.evaluate(text)
     code, value = machine.run(text)
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(BaseException):  # whatever the program has put there, or closed
             stream.flush()
-        except BaseException:  # whatever the program has put there, or closed
-            pass
     return code, value
 
 
@@ -123,10 +122,9 @@ def _talk(channel: socket.socket, desk: _Desk) -> None:
 
 def _open_streams() -> None:
     """Make standard streams that write what they are given at once, line by line."""
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    for number, name in ((1, "stdout"), (2, "stderr")):
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         stream = open(  # noqa: SIM115
-            number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+            number, mode, buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
