@@ -61,14 +61,16 @@ class PythonExecutor:
         try:
             # Tracebacks show the lines of a file whose lines are known.
             linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+            # All of it is compiled before any of it runs.
             tree = ast.parse(code, name)
-            last = tree.body[-1] if tree.body else None
+            last, expression = tree.body[-1] if tree.body else None, None
             if isinstance(last, ast.Expr):
                 tree.body.pop()
+                expression = compile(ast.Expression(last.value), name, "eval", dont_inherit=True)
             exec(compile(tree, name, "exec", dont_inherit=True), self._names)
-            if isinstance(last, ast.Expr):
-                expression = ast.Expression(last.value)
-                value = eval(compile(expression, name, "eval", dont_inherit=True), self._names)
+            if expression is not None:
+                value = eval(expression, self._names)
+                restore_builtins()
             return 0, None if value is None else _shorten(repr(value))
         except BaseException as error:
             restore_builtins()
