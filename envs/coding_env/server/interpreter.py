@@ -27,12 +27,12 @@ from coding_env.server.inside.frames import (
     REQUEST,
     RUN,
 )
-from coding_env.server.inside.landlock import WITH_SIGNALS
-from coding_env.server.inside.limits import Limits, others_can_read
+from coding_env.server.inside.landlock import WITH_FILES, WITH_SIGNALS
+from coding_env.server.inside.limits import Limits
 from coding_env.server.output import Kept, Output
+from coding_env.server.users import take_user
 from openenv_gym.errors import IsolationError, ServerStartError
 from openenv_gym.server.workers import cleaner
-from openenv_gym.server.workers.isolation import can_change_user, free_users
 
 
 __all__ = ["BROKEN", "TIMED_OUT", "Interpreter", "Limits", "Run"]
@@ -102,26 +102,27 @@ class Interpreter:
         imports: Sequence[str] = (),
         hidden: Sequence[str] = (),
     ) -> None:
-        if sys.platform != "linux":
-            raise IsolationError(f"Programs are run on Linux alone, not on {sys.platform}.")
         self._limits = limits
         self._channel: socket.socket | None = None
         self._outputs: tuple[Output, Output] | None = None
-        self._user = free_users(1) if can_change_user() else None
-        apart = self._user is not None and others_can_read(os.__file__)
-        if self._user is not None and not apart:
-            _warn_of_root()
+        self._user = take_user()
         # Under its real name, by which the kernel knows it.
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="openenv-coding-"))
-        if self._user is not None and apart:
-            os.chown(self.directory, self._user, self._user)
-        self._keeper, self._service = self._start_keeper(executor, imports, hidden)
+        try:
+            if self._user.number is not None:
+                os.chown(self.directory, self._user.number, self._user.number)
+            self._keeper, self._service = self._start_keeper(executor, imports, hidden)
+        except OSError as error:
+            self._let_go()
+            raise ServerStartError(f"Programs cannot be run: {error}.") from error
         try:
             landlock = self._hear(_START_S).get("landlock", 0)
+            if self._user.number is not None and not self._user.apart:
+                _check_reading(landlock)
         except BaseException:
             self.close()
             raise
-        self.isolation = ["user"] if apart else []
+        self.isolation = ["user"] if self._user.apart else []
         if landlock >= WITH_SIGNALS:
             self.isolation.append("landlock")
 
@@ -140,7 +141,7 @@ class Interpreter:
             "directory": self.directory,
             "readable": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix}),
             "hidden": [os.path.realpath(path) for path in hidden],
-            "user": self._user,
+            "user": self._user.number,
             "executor": executor,
             "imports": list(imports),
         }
@@ -247,10 +248,15 @@ class Interpreter:
         try:
             self._keeper.wait(_KEEPER_S)
         except subprocess.TimeoutExpired:
-            self._keeper.kill()
-            self._keeper.wait()
+            # It goes on until all has ended, which without it would stay.
+            _log.error("What programs have started in %s has not ended yet", self.directory)
+        else:
+            self._let_go()
+
+    def _let_go(self) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(self.directory)
+        self._user.give_back()
 
     # -- programs ---------------------------------------------------------------------------------
 
@@ -268,7 +274,8 @@ class Interpreter:
         return self._request(EVALUATE, expression, wall_s)
 
     def _request(self, kind: int, text: str, wall_s: float) -> Run:
-        assert self._outputs is not None, "restart comes first"
+        if self._outputs is None or self._channel is None:
+            raise ServerStartError("No interpreter runs.", hint="Call reset().")
         begin_s = time.monotonic()
         data = text.encode("utf-8", "surrogatepass")
         exit_code, value, note = BROKEN, None, ""
@@ -310,9 +317,8 @@ class _Exchange:
     """A request, its reply, and what is written meanwhile."""
 
     def __init__(
-        self, channel: socket.socket | None, outputs: tuple[Output, Output], request: bytes
+        self, channel: socket.socket, outputs: tuple[Output, Output], request: bytes
     ) -> None:
-        assert channel is not None
         self._channel = channel
         self._unsent = memoryview(request)
         self._heard = b""
@@ -384,11 +390,22 @@ def _end_of(status: int | None) -> tuple[str, int]:
     return f"has ended by itself, with {code}", code or BROKEN
 
 
+def _check_reading(landlock: int) -> None:
+    """Refuse, or warn, where programs may read what others may not, in order to read Python."""
+    if landlock < WITH_FILES:
+        raise IsolationError(
+            f"No user but root can read {os.__file__}: programs would have to be able to read all "
+            "files of this machine.",
+            hint="Install Python where all users can read it, such as /usr or /opt.",
+        )
+    _warn_of_reading()
+
+
 @functools.cache  # once is enough
-def _warn_of_root() -> None:
+def _warn_of_reading() -> None:
     _log.warning(
-        "Programs run as root, without its capabilities: no other user can read %s, so they "
-        "cannot have a user of their own.",
+        "No user but root can read %s: programs can pass over the modes of files, and are held "
+        "back by the kernel's Landlock alone.",
         os.__file__,
     )
 

@@ -203,9 +203,12 @@ def free_users(count: int) -> int:
     known = {entry.pw_uid for entry in pwd.getpwall()}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
+            # Of all its users: the owner of the directory is root for some that are another's.
             with contextlib.suppress(OSError):
                 if name.isdigit():
-                    known.add(os.stat(f"/proc/{name}").st_uid)
+                    with open(f"/proc/{name}/status") as status:
+                        found = next(line for line in status if line.startswith("Uid:"))
+                    known.update(map(int, found.split()[1:]))
     for _ in range(100):
         first = secrets.choice(range(_USERS.start, max(_USERS.stop - count, _USERS.start + 1)))
         if not known.intersection(range(first, first + count)):

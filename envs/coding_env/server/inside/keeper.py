@@ -25,10 +25,12 @@ from coding_env.server.inside.executors import preload
 from coding_env.server.inside.limits import (
     CHILD_SUBREAPER,
     DUMPABLE,
+    KEEPER,
     Confinement,
     Limits,
     become,
     prctl,
+    set_name,
 )
 from coding_env.server.inside.runner import serve
 
@@ -76,14 +78,18 @@ class Keeper:
         except OSError:
             pass  # the server is gone
         finally:
-            self._end()
+            while self._end()["left"]:
+                pass  # nobody else would
             with contextlib.suppress(OSError):
                 os.rmdir(self._place.directory)
 
     def _do(self, asked: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         match asked["do"]:
             case "start":
-                return self._start(asked["seed"], descriptors)
+                try:
+                    return self._start(asked["seed"], descriptors)
+                except OSError as error:
+                    return {"error": f"no interpreter can be started: {error}"}
             case "interrupt":
                 if self._pid:
                     os.kill(self._pid, signal.SIGINT)
@@ -187,12 +193,20 @@ def _descendants(spare: int = 0) -> list[int]:
 
 
 def _kill_all_of(user: int) -> None:
-    """Kill all processes of a user, which is one system call that no fork escapes."""
-    pid = os.fork()
+    """Kill all processes of a user, which is one system call that no fork escapes.
+
+    By a child that is that user in all respects: the kernel goes by the real user as well as by the
+    effective one, and would take all processes of root for a caller that is root in any way.
+    """
+    try:
+        pid = os.fork()
+    except OSError:
+        return  # no process is to be had: the caller goes on with what it finds, one by one
     if pid == 0:
         with contextlib.suppress(OSError):
             os.setresuid(user, user, user)
-            os.kill(-1, signal.SIGKILL)
+            if user != 0 and os.getresuid() == (user, user, user):
+                os.kill(-1, signal.SIGKILL)
         os._exit(0)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
@@ -205,6 +219,7 @@ def main() -> None:
     server.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server's, who tells us
     os.setsid()
+    set_name(KEEPER)
     prctl(CHILD_SUBREAPER, 1)
     prctl(DUMPABLE, 0)  # no program of the same user shall read or trace it
     try:

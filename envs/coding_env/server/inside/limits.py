@@ -12,11 +12,25 @@ from typing import Any
 from coding_env.server.inside import landlock
 
 
-__all__ = ["Confinement", "Limits", "become", "others_can_read", "prctl"]
+__all__ = [
+    "KEEPER",
+    "Confinement",
+    "Limits",
+    "become",
+    "most_processes",
+    "others_can_read",
+    "prctl",
+    "set_name",
+]
 
 PDEATHSIG, DUMPABLE, NO_NEW_PRIVS, CHILD_SUBREAPER = 1, 4, 38, 36  # of prctl(2)
-_CAPBSET_DROP = 24
+KEEPER = "openenv-keeper"
+"""Name of the process of a keeper, by which others of the same user count them."""
+
+_KEEPCAPS, _SET_NAME, _CAPBSET_DROP, _CAP_AMBIENT, _RAISE = 8, 15, 24, 47, 2
 _CAPABILITY_VERSION = 0x20080522
+_CAP_DAC_READ_SEARCH = 2
+_OWN_THREADS = 2  # of an interpreter
 _SIGKILL = 9
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/proc", "/dev")
@@ -70,31 +84,25 @@ def become(limits: Limits, place: Confinement) -> None:
     Raises:
         OSError: The system refuses one of the steps.
     """
+    processes = most_processes(limits, place)
     if place.user is not None:
-        os.setgroups([])
-        os.setresgid(place.user, place.user, place.user)
-        if others_can_read(os.__file__):
-            os.setresuid(place.user, place.user, place.user)
-        else:
-            # The interpreter's own files are root's alone. A real user of its own at least has
-            # its processes counted and bounded, which those of root never are.
-            os.setresuid(place.user, 0, 0)
-            _drop_capabilities()
+        _change_user(place.user)
+    if 0 in os.getresuid():
+        raise PermissionError("the kernel bounds no processes of root")
     prctl(NO_NEW_PRIVS, 1)
     prctl(DUMPABLE, 1)
     prctl(PDEATHSIG, _SIGKILL)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # when memory runs out, rather this one than the server
-    threads = _threads_of(os.getuid())
     for kind, bound in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, limits.cpu_s),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NOFILE, limits.open_files),
-        (resource.RLIMIT_NPROC, threads + limits.processes),
+        (resource.RLIMIT_NPROC, processes),
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_STACK, 8 << 20),
-        (resource.RLIMIT_MSGQUEUE, 0),  # queues outlive their makers
+        (resource.RLIMIT_MSGQUEUE, 0),  # queues outlive their makers; see `_is_program`
     ):
         _, hard = resource.getrlimit(kind)
         least = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
@@ -123,26 +131,72 @@ def prctl(option: int, value: int) -> None:
         raise OSError(number, f"prctl {option}: {os.strerror(number)}")
 
 
-def _drop_capabilities() -> None:
+def set_name(name: str) -> None:
+    """Give this process a name of at most 15 characters."""
+    ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def most_processes(limits: Limits, place: Confinement) -> int:
+    """Return the limit of processes and threads, which the kernel counts for a user in all.
+
+    It must not grow with what programs have started, or each one that begins while another one
+    starts processes without end would be allowed more. For a user of its own it is a fixed number.
+    Where users are shared, each interpreter there gets the same number on top of what the user runs
+    besides; nothing that a program starts is among that.
+    """
+    own = limits.processes + _OWN_THREADS
+    if place.user is not None:
+        return own
+    threads, keepers = _count(os.getuid())
+    return threads + own * max(keepers, 1)
+
+
+def _change_user(user: int) -> None:
+    """Become a user for good, in all respects.
+
+    Where Python's files are root's alone, one capability is kept: to read what others may not,
+    which Landlock bounds. Staying root in part is no way: the kernel bounds no processes of root,
+    and a process that has root as any of its users can become root in all respects.
+    """
+    readable = others_can_read(os.__file__)
     libc = ctypes.CDLL(None, use_errno=True)
     capability = 0
-    while libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+    while capability == _CAP_DAC_READ_SEARCH or libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) == 0:
         capability += 1
+    prctl(_KEEPCAPS, 0 if readable else 1)
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    if readable:
+        return
+    kept = 1 << _CAP_DAC_READ_SEARCH
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    if libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
+    if (
+        libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept, kept)) != 0
+        or libc.prctl(_CAP_AMBIENT, _RAISE, _CAP_DAC_READ_SEARCH, 0, 0) != 0
+    ):
         number = ctypes.get_errno()
-        raise OSError(number, f"capset: {os.strerror(number)}")
+        raise OSError(number, f"{os.__file__} cannot be read: {os.strerror(number)}")
 
 
-def _threads_of(user: int) -> int:
-    """Count the processes and threads of a user, which the kernel's limit counts together."""
-    count = 0
+def _count(user: int) -> tuple[int, int]:
+    """Count a user's threads, without those of programs; and the keepers among its processes."""
+    threads = keepers = 0
     for name in os.listdir("/proc"):
         # A process may end at any moment.
         with contextlib.suppress(OSError):
             if name.isdigit():
                 with open(f"/proc/{name}/status") as status:
                     facts = dict(line.split(":", 1) for line in status if ":" in line)
-                if int(facts["Uid"].split()[0]) == user:
-                    count += int(facts["Threads"])
-    return count
+                if int(facts["Uid"].split()[0]) == user and not _is_program(name):
+                    threads += int(facts["Threads"])
+                    keepers += facts["Name"].strip() == KEEPER
+    return threads, keepers
+
+
+def _is_program(pid: str) -> bool:
+    """Tell an interpreter, or what it has started, by a limit that none of them can raise again."""
+    with open(f"/proc/{pid}/limits") as limits:
+        return any(
+            line.startswith("Max msgqueue size") and line.split()[4] == "0" for line in limits
+        )
