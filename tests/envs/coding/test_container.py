@@ -14,6 +14,8 @@ import openenv_gym  # noqa: F401  (registers the ids)
 from coding_env.server.tasks import EXAMPLES
 from tests.support.images import image
 
+from .containment import FORK_BOMB
+
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
 
@@ -74,11 +76,7 @@ def test_equal_seeds_in_a_container_and_here(env: gymnasium.Env[Any, Any]) -> No
     [
         pytest.param("while True: pass", {124}, id="loop"),
         pytest.param("10 ** (10 ** 8)", {124, 1}, id="number"),
-        pytest.param(
-            "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-            {124, 125, 137},
-            id="fork bomb",
-        ),
+        pytest.param(FORK_BOMB, {124, 125, 137}, id="fork bomb"),
         pytest.param("import os\nwhile True: os.write(1, bytes(1 << 20))", {124}, id="output"),
         pytest.param(
             "x = []\nwhile True: x.append(bytearray(1 << 20))", {1, 124, 137}, id="memory"
@@ -210,8 +208,7 @@ def test_sessions_in_one_container_share_nothing(docker: Any) -> None:
     assert observations["result"][0] == "0"
     assert ast.literal_eval(observations["result"][1]) == ["PermissionError"] * 4 + [False]
     assert ast.literal_eval(observations["result"][2]) == ["PermissionError"] * 4 + [True]
-    bomb = "while True:\n    try: os.fork()\n    except OSError: pass"
-    observations = envs.step(["mine", bomb, "os.kill(-1, 9); os.kill(os.getpid(), 9)"])[0]
+    observations = envs.step(["mine", FORK_BOMB, "os.kill(-1, 9); os.kill(os.getpid(), 9)"])[0]
     assert observations["result"][0] == "0"
     assert observations["exit_code"][1] in (124, 125, 137)
     assert observations["exit_code"][2] == 137

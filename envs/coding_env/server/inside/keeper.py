@@ -139,6 +139,10 @@ class Keeper:
     def _end(self) -> dict[str, Any]:
         """Kill the interpreter and all that it has started, and empty the directory."""
         left = self._kill()
+        end_s = time.monotonic() + _END_S
+        while self._pid and self._status is None and time.monotonic() < end_s:
+            time.sleep(0.0005)  # its threads end one by one
+            self._reap()
         self._pid = 0
         problem = ""
         try:
@@ -180,9 +184,11 @@ def _descendants(spare: int = 0) -> list[int]:
         if name.isdigit():
             # It may end at any moment. Its name may hold anything, and ends with the last bracket.
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                state, parent = file.read().rpartition(b")")[2].split()[:2]
-                if state not in (b"Z", b"X"):
-                    children.setdefault(int(parent), []).append(int(name))
+                facts = file.read().rpartition(b")")[2].split()
+                # Threads may go on where the first one has ended, and looks like all of it.
+                state, parent, threads = facts[0], int(facts[1]), int(facts[17])
+                if state not in (b"Z", b"X") or threads > 1:
+                    children.setdefault(parent, []).append(int(name))
     found: list[int] = []
     waiting = [os.getpid()]
     while waiting:
