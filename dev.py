@@ -51,7 +51,8 @@ GROUPS = {
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(
-        extras=("benchmarks", "docker"), environments=("atari_env", "coding_env", "echo_env")
+        extras=("benchmarks", "docker"),
+        environments=("atari_env", "chess_env", "coding_env", "echo_env", "finrl_env"),
     ),
     "upstream": Group(
         extras=("test",),

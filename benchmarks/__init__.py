@@ -19,7 +19,10 @@ __all__ = ["BENCHMARKS", "SCALING", "load"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip:BENCHMARK",
     "atari": "benchmarks.atari:BENCHMARK",
+    "chess": "benchmarks.chess:RANDOM",
+    "chess-stockfish": "benchmarks.chess:STOCKFISH",
     "coding": "benchmarks.coding:BENCHMARK",
+    "finrl": "benchmarks.finrl:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",

@@ -33,12 +33,14 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
     "coding_env": {
         "distribution": "openenv-gym-coding",
         "image": "openenv-gym-coding",
         "untrusted": True,
     },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
@@ -50,8 +52,14 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 30,
         "kwargs": {"game": "pong"},
     },
+    "Chess-v0": {
+        "package": "chess_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
     "Coding-v0": {"package": "coding_env", "render_modes": ["ansi"], "render_fps": 4},
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
     "Remote-v0": {},
 }
