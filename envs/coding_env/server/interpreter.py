@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -27,10 +26,10 @@ from coding_env.server.inside.frames import (
     REQUEST,
     RUN,
 )
-from coding_env.server.inside.landlock import WITH_FILES, WITH_SIGNALS
+from coding_env.server.inside.landlock import WITH_SIGNALS
 from coding_env.server.inside.limits import Limits
 from coding_env.server.output import Kept, Output
-from coding_env.server.users import take_user
+from coding_env.server.users import check_reading, take_user
 from openenv_gym.errors import IsolationError, ServerStartError
 from openenv_gym.server.workers import cleaner
 
@@ -118,7 +117,7 @@ class Interpreter:
         try:
             landlock = self._hear(_START_S).get("landlock", 0)
             if self._user.number is not None and not self._user.apart:
-                _check_reading(landlock)
+                check_reading(landlock)
         except BaseException:
             self.close()
             raise
@@ -388,26 +387,6 @@ def _end_of(status: int | None) -> tuple[str, int]:
         return f"was ended by signal {number} ({name})", 128 + number
     code = os.WEXITSTATUS(status)
     return f"has ended by itself, with {code}", code or BROKEN
-
-
-def _check_reading(landlock: int) -> None:
-    """Refuse, or warn, where programs may read what others may not, in order to read Python."""
-    if landlock < WITH_FILES:
-        raise IsolationError(
-            f"No user but root can read {os.__file__}: programs would have to be able to read all "
-            "files of this machine.",
-            hint="Install Python where all users can read it, such as /usr or /opt.",
-        )
-    _warn_of_reading()
-
-
-@functools.cache  # once is enough
-def _warn_of_reading() -> None:
-    _log.warning(
-        "No user but root can read %s: programs can pass over the modes of files, and are held "
-        "back by the kernel's Landlock alone.",
-        os.__file__,
-    )
 
 
 def _no_keeper(why: str) -> ServerStartError:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import os
 import socket
 import sys
 
+from coding_env.server.inside.landlock import WITH_FILES
 from coding_env.server.inside.limits import others_can_read
 from openenv_gym.errors import IsolationError
 from openenv_gym.server.workers.isolation import can_change_user, free_users
 
 
-__all__ = ["User", "take_user"]
+__all__ = ["User", "check_reading", "take_user"]
 
 _ATTEMPTS = 100
+
+_log = logging.getLogger("openenv_gym.server")
 
 
 class User:
@@ -66,3 +71,30 @@ def take_user() -> User:
             return User(number, held)
         held.close()
     raise IsolationError("No user is free for the programs of another session.")
+
+
+def check_reading(landlock: int) -> None:
+    """Refuse, or warn, where programs may read what others may not, in order to read Python.
+
+    Args:
+        landlock: Its version; 0 where the kernel has none.
+
+    Raises:
+        IsolationError: Nothing would hold them back.
+    """
+    if landlock < WITH_FILES:
+        raise IsolationError(
+            f"No user but root can read {os.__file__}: programs would have to be able to read all "
+            "files of this machine.",
+            hint="Install Python where all users can read it, such as /usr or /opt.",
+        )
+    _warn_of_reading()
+
+
+@functools.cache  # once is enough
+def _warn_of_reading() -> None:
+    _log.warning(
+        "No user but root can read %s: programs can pass over the modes of files, and are held "
+        "back by the kernel's Landlock alone.",
+        os.__file__,
+    )
