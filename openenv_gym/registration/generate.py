@@ -39,9 +39,17 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-coding",
         "untrusted": True,
     },
+    "connect4_env": {
+        "distribution": "openenv-gym-connect4",
+        "image": "openenv-gym-connect4",
+        "resets_fully": True,
+        "step_us": 100,
+    },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
+    "pettingzoo_env": {"distribution": "openenv-gym-pettingzoo", "image": "openenv-gym-pettingzoo"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -58,10 +66,27 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 2,
     },
     "Coding-v0": {"package": "coding_env", "render_modes": ["ansi"], "render_fps": 4},
+    "ConnectFour-v0": {
+        "package": "connect4_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
     "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
+    "OpenSpiel-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"game": "catch"},
+    },
     "Remote-v0": {},
+    "TextBlackjack-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"rules": "gymnasium"},
+    },
 }
 
 _STEP_US = {
