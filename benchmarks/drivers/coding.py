@@ -5,6 +5,7 @@ Options: ``hosted``: through `gymnasium.make` and a server; otherwise without ei
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
@@ -14,7 +15,6 @@ import gymnasium
 
 import openenv_gym  # noqa: F401  (registers the ids)
 from benchmarks.drivers.common import SEED, Round, serve
-from coding_env.server.interpreter import Interpreter, Limits
 
 
 PROGRAM = "x = 1"
@@ -35,7 +35,8 @@ def start(options: dict[str, Any]) -> Generator[Round, None, None]:
             env.reset(seed=SEED)
             step = env.step
         else:
-            interpreter = Interpreter(Limits())
+            ours = importlib.import_module("coding_env.server.interpreter")
+            interpreter = ours.Interpreter(ours.Limits())
             stack.callback(interpreter.close)
             interpreter.restart(SEED)
             step = interpreter.run
