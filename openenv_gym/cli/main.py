@@ -23,6 +23,7 @@ _COMMANDS = {
     "list": ("list:list_environments", "List the environments that can be made here."),
     "logs": ("logs:logs", "Show what a server that runs has written."),
     "ps": ("leftovers:ps", "Show what was started here and is still there."),
+    "rollout": ("rollout:rollout", "Play an environment and say what came of it."),
 }
 """Each command, its ``module:attribute`` in this package, and what ``--help`` says of it: a
 command is imported when it is called, so that the list of all of them costs nothing."""
@@ -56,7 +57,7 @@ class _Group(click.Group):
             import difflib
 
             if near := difflib.get_close_matches(args[0], _COMMANDS, n=1):
-                error.message += f" Did you mean {near[0]!r}?"
+                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -74,6 +75,7 @@ def main() -> None:
     \b
     openenv-gym list                                    what there is
     openenv-gym info openenv/Pong-v5                    what one of them is
+    openenv-gym rollout openenv/CartPole-v1             play it, and see the returns
 
     Each command tells more with --help. Completion of commands and options in the shell:
     eval "$(_OPENENV_GYM_COMPLETE=bash_source openenv-gym)" in ~/.bashrc; zsh_source and
