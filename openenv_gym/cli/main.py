@@ -25,6 +25,7 @@ _COMMANDS = {
     "ps": ("leftovers:ps", "Show what was started here and is still there."),
     "rollout": ("rollout:rollout", "Play an environment and say what came of it."),
     "serve": ("serve:serve", "Serve an environment while you work on it."),
+    "validate": ("validate:validate", "Check that an environment keeps the rules."),
 }
 """Each command, its ``module:attribute`` in this package, and what ``--help`` says of it: a
 command is imported when it is called, so that the list of all of them costs nothing."""
@@ -78,6 +79,7 @@ def main() -> None:
     openenv-gym info openenv/Pong-v5                    what one of them is
     openenv-gym rollout openenv/CartPole-v1             play it, and see the returns
     openenv-gym serve envs/echo_env --reload            serve yours while you edit it
+    openenv-gym validate envs/echo_env                  does it keep the rules?
 
     Each command tells more with --help. Completion of commands and options in the shell:
     eval "$(_OPENENV_GYM_COMPLETE=bash_source openenv-gym)" in ~/.bashrc; zsh_source and

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from openenv_gym.errors import UnknownEnvironmentError
 
-__all__ = ["environment_options", "provider_option"]
+
+if TYPE_CHECKING:
+    from openenv_gym.conformance.targets import Target
+
+__all__ = ["environment_options", "provider_option", "read_target"]
 
 
 def _read_options(
@@ -42,3 +47,17 @@ provider_option = click.option(
     type=click.Choice(["auto", "docker", "process", "uv", "thread"]),
     help="Where the server runs; by default what OPENENV_PROVIDER says, or auto.",
 )
+
+
+def read_target(text: str) -> Target:
+    """Find the environment package that an argument means.
+
+    Raises:
+        click.BadParameter: It is a folder, and no environment package.
+    """
+    from openenv_gym.conformance.targets import find_target
+
+    try:
+        return find_target(text)
+    except UnknownEnvironmentError as error:
+        raise click.BadParameter(str(error), param_hint="PATH") from error

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from openenv_gym.cli.options import environment_options
-from openenv_gym.cli.targets import find_target
+from openenv_gym.cli.options import environment_options, read_target
 
 
 __all__ = ["serve"]
@@ -63,7 +62,7 @@ def serve(
         raise click.UsageError("--reload goes with one worker: leave --workers away.")
     if uds is not None and port is not None:
         raise click.UsageError("--uds and --port each say where to listen.")
-    found = find_target(target)
+    found = read_target(target)
     if reload and found.folder is None:
         raise click.UsageError(f"--reload watches a package, and {target!r} has no code to watch.")
     argv = [found.name, "--host", host]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import click
+from openenv_gym.errors import UnknownEnvironmentError
 
 
 __all__ = ["Target", "find_target"]
@@ -34,7 +34,7 @@ def find_target(text: str) -> Target:
             takes it.
 
     Raises:
-        click.BadParameter: It is a folder, and no environment package.
+        UnknownEnvironmentError: It is a folder, and no environment package.
     """
     if text == "gymnasium":
         return Target(text, None)
@@ -55,12 +55,12 @@ def find_target(text: str) -> Target:
 def _of_folder(folder: Path) -> Target:
     for needed in ("openenv.yaml", "__init__.py"):
         if not (folder / needed).is_file():
-            raise click.BadParameter(
+            raise UnknownEnvironmentError(
                 f"{folder} is no environment package: it has no {needed}. Expected a folder as "
                 "docs/environments.md shows it, or the name of an installed package."
             )
     if not folder.name.isidentifier():
-        raise click.BadParameter(
+        raise UnknownEnvironmentError(
             f"{folder.name!r} cannot be imported: the folder is the package, so its name must be a "
             f"name in Python, such as {folder.name.replace('-', '_')!r}. Rename it."
         )
