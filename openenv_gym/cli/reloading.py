@@ -35,11 +35,10 @@ def serve_and_reload(argv: list[str], folder: Path) -> int:
     Returns:
         The exit code.
     """
-    told = False
+    told: list[int] = []  # signals
 
     def stop(signum: int, frame: object) -> None:
-        nonlocal told
-        told = True
+        told.append(signum)
         if server.poll() is None:  # twice means now, for the server as well
             server.send_signal(signal.SIGTERM)
 

@@ -84,12 +84,15 @@ def _renders(subject: Subject) -> str:
         picture: Any = env.render()
         if not isinstance(picture, _KINDS[mode]):
             raise Broken(f"render in mode {mode!r} returned {picture!r:.60}")
-        if mode == "rgb_array" and (
-            picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8
-        ):
-            raise Broken(f"a picture has the shape {picture.shape} and is of {picture.dtype}")
+        if mode == "rgb_array":
+            _check_picture(np.asarray(picture))
         env.close()
     return ", ".join(modes)
+
+
+def _check_picture(picture: np.ndarray[Any, Any]) -> None:
+    if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
+        raise Broken(f"a picture has the shape {picture.shape} and is of {picture.dtype}")
 
 
 def _is_healthy(subject: Subject) -> str:
