@@ -19,7 +19,12 @@ __all__ = ["BENCHMARKS", "SCALING", "load"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip:BENCHMARK",
     "atari": "benchmarks.atari:BENCHMARK",
+    "chess": "benchmarks.chess:RANDOM",
+    "chess-stockfish": "benchmarks.chess:STOCKFISH",
+    "connect4": "benchmarks.connect4:ONE",
+    "connect4-agents": "benchmarks.connect4:TWO",
     "finrl": "benchmarks.finrl:BENCHMARK",
+    "openspiel": "benchmarks.openspiel:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",

@@ -38,6 +38,7 @@
     │   ├── CancelledError
     │   ├── ForbiddenOperationError
     │   ├── ForkedSessionError
+    │   ├── OthersMissingError              the other players of a shared game did not come
     │   ├── SessionClosedError (gymnasium.error.ClosedEnvironmentError)
     │   ├── SessionLostError
     │   │   └── ServerReloadedError             a development server started anew after an edit
@@ -92,6 +93,7 @@ __all__ = [
     "NotAwaitedError",
     "OpenEnvGymError",
     "OtherProtocolError",
+    "OthersMissingError",
     "OutOfDiskError",
     "OutOfFilesError",
     "OutOfPidsError",
@@ -412,6 +414,12 @@ class ForkedSessionError(SessionError):
     """A forked child reached for its parent's session."""
 
     code = "forked_session"
+
+
+class OthersMissingError(SessionError):
+    """The other players of a shared game did not come in time; ``data["missing"]`` names them."""
+
+    code = "others_missing"
 
 
 class SessionClosedError(SessionError, gymnasium.error.ClosedEnvironmentError):

@@ -63,6 +63,7 @@ _ENVIRONMENT: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a positive int or nil",
     ),
     "vector": (lambda value: value is None or isinstance(value, dict), "a map"),
+    "multi_agent": (lambda value: value is None or isinstance(value, dict), "a map"),
 }
 
 

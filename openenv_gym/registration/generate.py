@@ -33,9 +33,18 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
+    "connect4_env": {
+        "distribution": "openenv-gym-connect4",
+        "image": "openenv-gym-connect4",
+        "resets_fully": True,
+        "step_us": 100,
+    },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
     "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
+    "pettingzoo_env": {"distribution": "openenv-gym-pettingzoo", "image": "openenv-gym-pettingzoo"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -46,10 +55,32 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 30,
         "kwargs": {"game": "pong"},
     },
+    "Chess-v0": {
+        "package": "chess_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
+    "ConnectFour-v0": {
+        "package": "connect4_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
     "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
+    "OpenSpiel-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"game": "catch"},
+    },
     "Remote-v0": {},
+    "TextBlackjack-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"rules": "gymnasium"},
+    },
 }
 
 _STEP_US = {

@@ -21,7 +21,13 @@ from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
 
 
-__all__ = ["EnvironmentHost", "Host", "describe_env", "with_numpy_arrays"]
+__all__ = [
+    "EnvironmentHost",
+    "Host",
+    "describe_env",
+    "describe_metadata",
+    "with_numpy_arrays",
+]
 
 _CHANGING = frozenset(
     {"reset", "step", "set", "call", "restore_state", "reset_typed", "step_typed", "mcp"}
@@ -267,15 +273,20 @@ def describe_env(env: Any, name: str) -> dict[str, Any]:
     Raises:
         SpaceError: A space cannot be carried.
     """
-    metadata = dict(env.metadata or {})
-    metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
     return {
         "name": name,
         "action_space": space_to_data(env.action_space),
         "observation_space": space_to_data(env.observation_space),
-        "metadata": {_sendable(key): _sendable(value) for key, value in metadata.items()},
+        "metadata": describe_metadata(env.metadata),
         "render_mode": env.render_mode,
     }
+
+
+def describe_metadata(metadata: dict[str, Any] | None) -> dict[Any, Any]:
+    """Return what WELCOME says of an environment's metadata: as text what cannot be sent."""
+    metadata = dict(metadata or {})
+    metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
+    return {_sendable(key): _sendable(value) for key, value in metadata.items()}
 
 
 def with_numpy_arrays(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

@@ -67,6 +67,22 @@ def test_atari() -> None:
     assert np.array_equal(frames[0], first) and np.array_equal(frames[1], then)
 
 
+def test_connect4() -> None:
+    """It plays both sides, as on OpenEnv's own server."""
+    columns = [3, 2, 3, 2, 3, 2, 3]
+    with ours("connect4_env", "--option", "opponent=self") as url:
+        script: Script = [["reset", {"seed": 1}], *(["step", {"column": c}] for c in columns)]
+        answers = drive(url, [*script, ["step", {"column": 1}], ["state"]])
+    assert answers[0]["observation"]["legal_actions"] == list(range(7))
+    assert answers[0]["observation"]["board"] == [[0] * 7] * 6
+    assert answers[1]["observation"]["board"][5] == [0, 0, 0, 1, 0, 0, 0]
+    assert [answer["metadata"]["next_player"] for answer in answers[:3]] == [1, -1, 1]
+    assert [answer["reward"] for answer in answers[1:8]] == [0.0] * 6 + [1.0]
+    assert [answer["done"] for answer in answers[1:8]] == [False] * 6 + [True]
+    assert "over" in answers[8]["text"]
+    assert answers[9]["next_player"] == -1 and answers[9]["step_count"] == 7
+
+
 def picture(observation: dict[str, Any]) -> Any:
     (found,) = [value for name, value in observation.items() if name != "metadata"]
     return found
