@@ -110,7 +110,10 @@ def _is_typed(subject: Subject) -> str:
 
 
 def _has_license(subject: Subject) -> str:
-    _file(subject, "LICENSE")
+    folder = _folder(subject)
+    # Several licences have a file each, such as LICENSE-MIT.
+    if not any(folder.glob("LICEN[CS]E*")) and not any(folder.glob("COPYING*")):
+        _file(subject, "LICENSE")
     license_ = _manifest(subject).license
     if license_ is None:
         raise Broken("the manifest names no license", "Add `license: MIT`, or yours, to it.")
