@@ -19,6 +19,9 @@ __all__ = ["BENCHMARKS", "SCALING", "load"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip:BENCHMARK",
     "atari": "benchmarks.atari:BENCHMARK",
+    "grid-world": "benchmarks.grids:GRID_WORLD",
+    "maze": "benchmarks.grids:MAZE",
+    "snake": "benchmarks.grids:SNAKE",
     "chess": "benchmarks.chess:RANDOM",
     "chess-stockfish": "benchmarks.chess:STOCKFISH",
     "connect4": "benchmarks.connect4:ONE",

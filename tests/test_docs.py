@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
+    "docs/branching.md",
     "docs/clients.md",
     "docs/discovery.md",
     "docs/environments.md",

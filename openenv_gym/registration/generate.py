@@ -41,8 +41,15 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "step_us": 100,
     },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "grid_world_env": {
+        "distribution": "openenv-gym-grid-world",
+        "image": "openenv-gym-grid-world",
+    },
     "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "maze_env": {"distribution": "openenv-gym-maze", "image": "openenv-gym-maze"},
+    "snake_env": {"distribution": "openenv-gym-snake", "image": "openenv-gym-snake"},
+    "textarena_env": {"distribution": "openenv-gym-textarena", "image": "openenv-gym-textarena"},
     "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
     "pettingzoo_env": {"distribution": "openenv-gym-pettingzoo", "image": "openenv-gym-pettingzoo"},
 }
@@ -66,8 +73,16 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 2,
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "GridWorld-v0": {
+        "package": "grid_world_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 4,
+    },
     "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
+    "Maze-v0": {"package": "maze_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 4},
+    "Snake-v0": {"package": "snake_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
+    "TextArena-v0": {"package": "textarena_env", "render_modes": ["ansi"], "render_fps": 4},
     "OpenSpiel-v0": {
         "package": "openspiel_env",
         "render_modes": ["ansi"],

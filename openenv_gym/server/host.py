@@ -14,7 +14,7 @@ from openenv_gym.protocol.generators import generator_state, same_state, set_sta
 from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
-from openenv_gym.server.operations import find_operation, run_operation
+from openenv_gym.server.operations import find_operation, read_saved, run_operation
 from openenv_gym.server.scoring import begin_scoring
 from openenv_gym.server.typed_host import TYPED_OPERATIONS, TypedHost, mask_of
 from openenv_gym.spaces import space_to_data
@@ -203,17 +203,13 @@ class EnvironmentHost(TypedHost):
 
     def _restore_state(self, saved: Any) -> None:
         environment = self._environment("restore")
-        try:
-            steps, state = saved
-        except (TypeError, ValueError):
-            raise errors.ProtocolError(
-                "Expected what save_state returned.", field="saved"
-            ) from None
+        steps, state = read_saved(saved)
         environment.restore_state(state)
         if environment.rubric is not None:
             begin_scoring(environment.rubric)  # the steps that led to this state it cannot know
-        self._steps = int(steps)
+        self._steps = steps
         self._started = True
+        self._mask = None  # of another state
 
     def _environment(self, verb: str) -> Environment[Any, Any, Any]:
         if isinstance(self.env, TypedEnv):

@@ -162,7 +162,10 @@ def test_find_manifest_of_another_package(package: str) -> None:
         find_manifest(package)
 
 
-@pytest.mark.parametrize("package", ["atari_env", "echo_env"])
+@pytest.mark.parametrize(
+    "package",
+    ["atari_env", "echo_env", "grid_world_env", "maze_env", "snake_env", "textarena_env"],
+)
 def test_our_manifests_say_what_the_catalogue_says(package: str) -> None:
     path = Path(openenv_gym.__file__).parents[1] / "envs" / package / "openenv.yaml"
     if not path.exists():
