@@ -128,6 +128,14 @@ def images(arguments: Sequence[str]) -> int:
     return _build_images(prepare("images"), arguments)
 
 
+def environments(arguments: Sequence[str]) -> int:
+    """Build the images of all environments, and play each in its container."""
+    python = prepare("test")
+    if status := _build_images(python, ()):
+        return status
+    return run([python, "-m", "pytest", "-m", "images", "tests", *arguments])
+
+
 def upstream(arguments: Sequence[str]) -> int:
     """Run Gymnasium's own tests on this library's ids."""
     python = prepare("upstream", venv=ROOT / ".venvs" / "upstream")
@@ -218,6 +226,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "lint": lint,
     "images": images,
     "bench": bench,
+    "environments": environments,
     "upstream": upstream,
     "torch": torch,
     "openenv": openenv,

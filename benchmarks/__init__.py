@@ -24,6 +24,7 @@ BENCHMARKS = {
     "snake": "benchmarks.grids:SNAKE",
     "chess": "benchmarks.chess:RANDOM",
     "chess-stockfish": "benchmarks.chess:STOCKFISH",
+    "coding": "benchmarks.coding:BENCHMARK",
     "connect4": "benchmarks.connect4:ONE",
     "connect4-agents": "benchmarks.connect4:TWO",
     "finrl": "benchmarks.finrl:BENCHMARK",

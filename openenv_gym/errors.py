@@ -41,6 +41,7 @@
     │   ├── OthersMissingError              the other players of a shared game did not come
     │   ├── SessionClosedError (gymnasium.error.ClosedEnvironmentError)
     │   ├── SessionLostError
+    │   │   └── ServerReloadedError             a development server started anew after an edit
     │   └── UnauthorizedError
     └── ProviderError
         ├── ProviderUnavailableError            no daemon answers, or its client is missing
@@ -106,6 +107,7 @@ __all__ = [
     "ServerDiedError",
     "ServerDrainingError",
     "ServerOutOfMemoryError",
+    "ServerReloadedError",
     "ServerStartError",
     "ServerUnreachableError",
     "SessionClosedError",
@@ -430,6 +432,12 @@ class SessionLostError(SessionError):
     """The server no longer knows the session: it ended, expired or was fenced."""
 
     code = "session_lost"
+
+
+class ServerReloadedError(SessionLostError):
+    """A development server started anew after an edit, and its sessions are lost."""
+
+    code = "server_reloaded"
 
 
 class UnauthorizedError(SessionError):

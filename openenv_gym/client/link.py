@@ -209,6 +209,9 @@ class Link:
                         f"The connection to {self._address} broke and cannot be resumed: {error}",
                         hint="Make a new environment.",
                     )
+                if (reloaded := session.reloaded()) is not None:
+                    session.close(reloaded.message)
+                    raise reloaded from error
                 if session.going_away is not None:
                     lost.message += f" Before, the server said that it stops: {session.going_away}."
                 raise lost from error

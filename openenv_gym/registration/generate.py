@@ -34,6 +34,11 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "vectorized": {"preprocess": True},
     },
     "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
+    "coding_env": {
+        "distribution": "openenv-gym-coding",
+        "image": "openenv-gym-coding",
+        "untrusted": True,
+    },
     "connect4_env": {
         "distribution": "openenv-gym-connect4",
         "image": "openenv-gym-connect4",
@@ -67,6 +72,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_modes": ["ansi", "rgb_array"],
         "render_fps": 2,
     },
+    "Coding-v0": {"package": "coding_env", "render_modes": ["ansi"], "render_fps": 4},
     "ConnectFour-v0": {
         "package": "connect4_env",
         "render_modes": ["ansi", "rgb_array"],

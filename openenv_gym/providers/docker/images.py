@@ -277,6 +277,7 @@ def build_image(
         ImageBuildError: It could not be built.
         OutOfDiskError: There was no space for it.
     """
+    known = context is None
     context = context or context_of(package)
     base = base or BaseImages()
     reference = reference or image_name(package)
@@ -300,7 +301,7 @@ def build_image(
             SOURCE_LABEL: f"{package}@{source}",
         },
         # An edit of the library then installs nothing anew; an installed one is not edited.
-        keep_stage=f"{base.build}-{image_stem(package)}" if is_checkout() else None,
+        keep_stage=f"{base.build}-{image_stem(package)}" if known and is_checkout() else None,
         cache=cache,
         say=say,
     )
