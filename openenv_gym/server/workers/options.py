@@ -31,6 +31,8 @@ class WorkerOptions:
         isolate: It serves a single session, and ends with it.
         own_user: It is a user of its own.
         max_pids: Processes and threads that its user may have.
+        unix_only: It makes no sockets of IPv4 and IPv6: there is no network, and others listen on
+            the same loopback interface.
         number: Its own, which no other worker of the supervisor ever has.
         supervisor: Process id of the supervisor.
         channel_fd: Its end of the channel.
@@ -48,6 +50,7 @@ class WorkerOptions:
     isolate: bool = False
     own_user: bool = False
     max_pids: int | None = None
+    unix_only: bool = False
     number: int = 0
     supervisor: int = 0
     channel_fd: int = -1

@@ -20,7 +20,7 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import Application, load_app
-from openenv_gym.server.confinement import keep_to_itself
+from openenv_gym.server.confinement import close_system_calls, keep_to_itself
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Route
 from openenv_gym.server.logs import LogFormat, log_to_stderr
@@ -256,6 +256,8 @@ def _confine(options: WorkerOptions) -> None:
     """Give up what code that means harm could use against other sessions."""
     gain_nothing()
     keep_to_itself()
+    if options.unix_only:
+        close_system_calls(ip=False)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_RATHER_ME)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

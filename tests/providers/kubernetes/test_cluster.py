@@ -24,7 +24,7 @@ from openenv_gym.providers.kubernetes.cluster import Cluster
 from openenv_gym.providers.kubernetes.pods import loss_of
 from openenv_gym.providers.kubernetes.reach import ForwardAddress, PodAddress
 from openenv_gym.providers.kubernetes.server import KubernetesServer
-from tests.providers.docker.conftest import Attack
+from tests.providers.docker.conftest import CLOSED, Attack
 from tests.providers.kubernetes.conftest import MakeServer, leftovers, small, start
 from tests.support.cutting import CuttingAddress
 from tests.support.waiting import eventually
@@ -352,6 +352,7 @@ def test_a_pod_is_confined(attacker: MakeServer) -> None:
     assert facts["NoNewPrivs"] == "1"
     assert facts["Seccomp"] == "2"
     assert int(facts["Uid"].split()[0]) >= 20_000
+    assert session.run(f"{CLOSED}\nresult = closed()") == ["EPERM", "EAFNOSUPPORT"]
     assert "Read-only" in session.run("open('/etc/x', 'w')")
     assert "No such file" in session.run("import os; os.listdir('/var/run/secrets')")
     # No other service of the cluster, and of the tokens of the set only its own.

@@ -19,6 +19,7 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.providers import Mount, Resources, ServerTarget, local
+from tests.providers.docker.conftest import CLOSED
 from tests.providers.swarm.conftest import Inside, MakeServer
 from tests.support.waiting import eventually
 from tests.testbed.swarm import Swarm
@@ -77,9 +78,10 @@ def test_a_task_is_confined(one: Swarm, attacker: MakeServer) -> None:
         'core': resource.getrlimit(resource.RLIMIT_CORE)[1],
         'refused': refused('/etc/x') and refused('/data/x'),
         'colour': os.environ['COLOUR'],
+        'closed': closed(),
     }
     """
-    found = inside.run(textwrap.dedent(code))
+    found = inside.run(CLOSED + textwrap.dedent(code))
     assert found.pop("uid") >= 20_000
     assert found == {
         "CapEff": 0,
@@ -92,6 +94,7 @@ def test_a_task_is_confined(one: Swarm, attacker: MakeServer) -> None:
         "core": 0,
         "refused": True,
         "colour": "blue",
+        "closed": ["EPERM", "EAFNOSUPPORT"],
     }
     inside.close()
     server.stop()
