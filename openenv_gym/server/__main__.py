@@ -118,8 +118,8 @@ def main(argv: list[str] | None = None) -> int:
         "--session-sockets",
         choices=["all", "unix"],
         default="all",
-        help="with --isolate-sessions; unix: a session makes no sockets of IPv4 and IPv6, since all "
-        "share the loopback interface",
+        help="with --isolate-sessions; unix: a session makes no sockets of IPv4 and IPv6, since "
+        "all share the loopback interface",
     )
     parser.add_argument("--session-directory", metavar="PATH", help=argparse.SUPPRESS)
     parser.add_argument("--session-user", type=_integer(1), help=argparse.SUPPRESS)

@@ -20,7 +20,7 @@ from openenv_gym.providers.kubernetes.blueprint import Blueprint, resolve_peers
 from openenv_gym.providers.kubernetes.cluster import Cluster, ClusterChoice, connect_cluster
 from openenv_gym.providers.kubernetes.fleet import fleet_of
 from openenv_gym.providers.kubernetes.reach import Reach
-from openenv_gym.providers.kubernetes.removal import owner_of, remove_set
+from openenv_gym.providers.kubernetes.removal import found, remove_set
 from openenv_gym.providers.kubernetes.server import KubernetesServer
 from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
 
@@ -150,18 +150,7 @@ class KubernetesProvider:
             ProviderUnavailableError: The client is not installed, or no API server answers.
             ProviderPermissionError: It does not let this user do so.
         """
-        cluster = self._cluster()
-        return [
-            Item(
-                self.name,
-                "statefulset",
-                f"{cluster.namespace}/{made['metadata']['name']}",
-                owner_of(made),
-                f"{made['metadata']['labels'].get('openenv.environment', '')}, "
-                f"{made['spec'].get('replicas', 0)} pods",
-            )
-            for made in cluster.find("StatefulSet")
-        ]
+        return found(self._cluster())
 
     def remove(self, item: Item) -> None:
         """Delete a set of pods with all that belongs to it.
