@@ -36,6 +36,7 @@ class WorkerOptions:
         number: Its own, which no other worker of the supervisor ever has.
         supervisor: Process id of the supervisor.
         channel_fd: Its end of the channel.
+        ledger_fd: Where it leaves its figures, if nobody asks it for them.
     """
 
     environment: str
@@ -54,6 +55,7 @@ class WorkerOptions:
     number: int = 0
     supervisor: int = 0
     channel_fd: int = -1
+    ledger_fd: int = -1
 
     @property
     def prefix(self) -> str:
