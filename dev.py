@@ -254,7 +254,7 @@ def _run_on_cluster(python: str, binaries: str, command: Sequence[str]) -> int:
     version = re.search(r'"(.+)"', (ROOT / "openenv_gym/_version.py").read_text(encoding="utf-8"))
     assert version is not None
     images = [f"--image=openenv-gym-{name}:{version[1]}" for name in ("echo", "gymnasium")]
-    cluster = [python, "tests/testbed/kubernetes/cluster.py", "run", "--binaries", binaries]
+    cluster = [python, "-m", "tests.testbed.kubernetes.cluster", "run", "--binaries", binaries]
     return run([*cluster, *images, "--", *command])
 
 
@@ -291,7 +291,8 @@ def _lint_steps(python: str) -> dict[str, Callable[[], int]]:
         "ruff check": lambda: run([python, "-m", "ruff", "check", "."]),
         "ruff format": lambda: run([python, "-m", "ruff", "format", "--check", "."]),
         "mypy": lambda: run([python, "-m", "mypy"]),
-        "mypy (scripts)": lambda: run([python, "-m", "mypy", *scripts]),
+        # Files of the testbed import each other by the names that they have below the checkout.
+        "mypy (scripts)": lambda: run([python, "-m", "mypy", "--explicit-package-bases", *scripts]),
         "import-linter": lambda: run([_script(python, "lint-imports")]),
     }
 

@@ -108,8 +108,7 @@ class WorkerServer(Server):
             debug=options.debug,
         )
         channel.setblocking(False)
-        self._listeners.append(channel)
-        self.pool.add(channel.fileno(), self._on_letter)
+        self._doors.add(channel, self._on_letter)
 
     def _make_sessions(self, **options: Any) -> WorkerSessions:
         self._entered = sessions = WorkerSessions(
