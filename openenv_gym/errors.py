@@ -13,10 +13,11 @@
     ├── InvalidActionError (ValueError)         an action that the environment does not take
     ├── ResetNeededError (gymnasium.error.ResetNeeded)
     ├── EnvironmentFailedError                  the environment's own exception, from afar
-    │   └── LimitReachedError                   its server may have no more of something
-    │       ├── OutOfSpaceError (OSError)
-    │       ├── OutOfFilesError (OSError)
-    │       └── OutOfPidsError (OSError, RuntimeError)
+    │   ├── LimitReachedError                   its server may have no more of something
+    │   │   ├── OutOfSpaceError (OSError)
+    │   │   ├── OutOfFilesError (OSError)
+    │   │   └── OutOfPidsError (OSError, RuntimeError)
+    │   └── RubricError                         a rubric that raised, or gave no finite number
     ├── ProtocolError                           the peer broke the protocol
     │   ├── DecodeError
     │   ├── FrameTooLargeError
@@ -99,6 +100,7 @@ __all__ = [
     "ProviderPermissionError",
     "ProviderUnavailableError",
     "ResetNeededError",
+    "RubricError",
     "ServerDiedError",
     "ServerDrainingError",
     "ServerOutOfMemoryError",
@@ -265,6 +267,18 @@ class OutOfPidsError(LimitReachedError, OSError, RuntimeError):
     """The environment has as many processes and threads as it may."""
 
     code = "out_of_pids"
+
+
+class RubricError(EnvironmentFailedError):
+    """A rubric raised an exception, or its score is no finite number.
+
+    ``field`` is its dotted name in the environment's rubric; "rubric" for that one itself.
+    """
+
+    code = "rubric_failed"
+
+    def __str__(self) -> str:
+        return OpenEnvGymError.__str__(self)
 
 
 class ProtocolError(OpenEnvGymError):

@@ -1,100 +1,20 @@
-"""One thread with an event loop, for blocking callers of what is asynchronous."""
+"""The loop on which blocking clients of what is asynchronous run it."""
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import contextlib
-import os
-import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from openenv_gym import errors
+from openenv_gym.background import Background
 
 
 __all__ = ["run_blocking"]
 
 T = TypeVar("T")
 
-_JOIN_S = 2.0
-
-
-class _Background:
-    """The loop of this process, started when it is first needed."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.thread: threading.Thread | None = None
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        with self.lock:
-            if self.loop is None:
-                self.loop = asyncio.new_event_loop()
-                self.thread = threading.Thread(
-                    target=self.loop.run_forever, name="openenv-gym-io", daemon=True
-                )
-                self.thread.start()
-            return self.loop
-
-    def stop(self) -> None:
-        loop, thread = self.loop, self.thread
-        if loop is None or thread is None:
-            return
-        with contextlib.suppress(RuntimeError):  # it is closed already
-            loop.call_soon_threadsafe(_cancel_and_stop, loop)
-        thread.join(_JOIN_S)
-        if not thread.is_alive():
-            loop.close()
-            self.loop = self.thread = None
-
-
-def _cancel_and_stop(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    waiting = asyncio.gather(*tasks, return_exceptions=True) if tasks else None
-    if waiting is None:
-        loop.stop()
-    else:
-        waiting.add_done_callback(lambda _: loop.stop())
-
-
-_background = _Background()
-_of_parents: list[_Background] = []  # never closed: that would reach for what the parent uses
+_background = Background("openenv-gym-io")
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on this process's background loop, and wait for what it returns.
-
-    It works in every thread, also in one whose own loop is running (a notebook), and in a forked
-    child, which has a loop of its own. Limits are the coroutine's business. Where the wait is
-    interrupted (Ctrl-C), the coroutine is cancelled.
-
-    Raises:
-        ConfigurationError: It is called in the background loop itself, which would wait for ever.
-        Exception: What the coroutine raises.
-    """
-    if threading.current_thread() is _background.thread:
-        coroutine.close()
-        raise errors.ConfigurationError(
-            "A blocking client was called inside the loop that serves blocking clients.",
-            hint="Use the asynchronous client there, and await its methods.",
-        )
-    future = asyncio.run_coroutine_threadsafe(coroutine, _background.get_loop())
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
-
-
-def _after_fork() -> None:
-    global _background
-    _of_parents.append(_background)
-    _background = _Background()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-atexit.register(lambda: _background.stop())
+    """Run a coroutine on this process's loop for clients; see `Background.run`."""
+    return _background.run(coroutine)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import gymnasium
 
 from openenv_gym.errors import ConfigurationError
+from openenv_gym.server.scoring import begin_scoring, score_step
 from openenv_gym.spaces.mapping import ModelMapping
 
 
@@ -74,6 +75,8 @@ class TypedEnv(gymnasium.Env[Any, Any]):
         """
         observation = self.environment.reset(seed=seed, options=options)
         self._check(observation, "reset")
+        if self.environment.rubric is not None:
+            begin_scoring(self.environment.rubric)
         return self._observation.to_sample(observation), dict(observation.metadata)
 
     def step(self, action: Any) -> tuple[Any, bool | int | float, bool, bool, dict[str, Any]]:
@@ -89,10 +92,14 @@ class TypedEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             InvalidActionError: The action is not in the space, or the action model refuses it.
+            RubricError: Its rubric has no score for the step.
             TypeError: The environment returned something other than its observation model.
         """
-        observation = self.environment.step(self._action.to_model(action))
+        taken = self._action.to_model(action)
+        observation = self.environment.step(taken)
         self._check(observation, "step")
+        if self.environment.rubric is not None:
+            score_step(self.environment.rubric, taken, observation)
         reward = observation.reward
         return (
             self._observation.to_sample(observation),

@@ -41,6 +41,12 @@ _log = logging.getLogger(__name__)
 
 _MAX_HELLO_BYTES = 1 << 20
 _MIN_BODY_RATE = 1 << 20  # bytes a second in which the body of a request has to come
+_NO_ROOM = HttpResponse(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    b"Too many large requests are being sent at once; try again in a second.\n",
+    "text/plain; charset=utf-8",
+    {"Retry-After": "1"},
+)
 
 
 class Connection(Stream):
@@ -73,6 +79,7 @@ class Connection(Stream):
         if first_bytes is not None:
             self.deadline_s = math.inf
         self._requests = RequestReader(server.router)
+        self._body_bytes = 0  # taken of the room for bodies
         self._reader = MessageReader(
             max_message_bytes=min(_MAX_HELLO_BYTES, server.limits.max_frame_bytes),
             peer_masks=True,
@@ -189,6 +196,11 @@ class Connection(Stream):
         if answer is not None and not isinstance(answer, HttpResponse):
             self.peer = self.site.router.peer_behind(answer.request) or self.peer
         if reader.call is not None and not begun:
+            taken = self.site.bodies.take(reader.call.body_bytes)
+            if taken is None:
+                self._respond(_NO_ROOM)
+                return
+            self._body_bytes = taken
             self.deadline_s += reader.call.body_bytes / _MIN_BODY_RATE
         if reader.take_go():
             self._send([b"HTTP/1.1 100 Continue\r\n\r\n"])
@@ -348,6 +360,7 @@ class Connection(Stream):
         self._leave()
 
     def _dropped(self) -> None:
+        self.site.bodies.give(self._body_bytes)
         self._leave()
         self.site.sessions.left(self)
         self.site.forget(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import gymnasium
 import numpy as np
@@ -12,6 +12,9 @@ from gymnasium.utils import seeding
 
 from openenv_gym.models import Action, Observation, State
 
+
+if TYPE_CHECKING:
+    from openenv_gym.rubrics import Rubric
 
 __all__ = ["Environment"]
 
@@ -35,6 +38,9 @@ class Environment(Generic[ActT, ObsT, StateT]):
         observables: Names (dotted paths below `remote_target`) of arguments-free methods and
             attributes that depend on the environment's state alone. A client that reads one gets
             it along with every later step, so that reading costs no round trip.
+        rubric: What gives each step its reward, where there is one: the server calls it with the
+            action and the observation of each step, whose own `reward` it may take into account
+            and replaces (``docs/rubrics.md``). `__init__` sets it, by `load_rubric`.
     """
 
     action_model: type[ActT]
@@ -42,6 +48,7 @@ class Environment(Generic[ActT, ObsT, StateT]):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
     render_mode: str | None = None
     observables: ClassVar[tuple[str, ...]] = ()
+    rubric: Rubric | None = None
 
     _np_random: np.random.Generator | None = None
     _np_random_seed: int | None = None
@@ -67,7 +74,7 @@ class Environment(Generic[ActT, ObsT, StateT]):
             action: A validated instance of `action_model`.
 
         Returns:
-            What follows, with `reward`, `done` and `truncated` set.
+            What follows, with `done` and `truncated` set, and `reward` where no rubric gives it.
         """
         raise NotImplementedError
 

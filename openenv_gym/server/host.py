@@ -15,6 +15,7 @@ from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.operations import find_operation, run_operation
+from openenv_gym.server.scoring import begin_scoring
 from openenv_gym.server.typed_host import TYPED_OPERATIONS, TypedHost, mask_of
 from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
@@ -203,6 +204,8 @@ class EnvironmentHost(TypedHost):
                 "Expected what save_state returned.", field="saved"
             ) from None
         environment.restore_state(state)
+        if environment.rubric is not None:
+            begin_scoring(environment.rubric)  # the steps that led to this state it cannot know
         self._steps = int(steps)
         self._started = True
 

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 from openenv_gym.server.http import MAX_HEAD_BYTES, Call, Router, Upgrade
 from openenv_gym.server.http_messages import HttpResponse
 
 
-__all__ = ["RequestReader"]
+__all__ = ["BodyRoom", "RequestReader"]
 
 _HEAD_END = b"\r\n\r\n"
 _TLS_HANDSHAKE = b"\x16\x03"
 _MAX_READ_BYTES = 1 << 20
+_SMALL_BODY_BYTES = 64 << 10  # always taken: a connection costs about as much by itself
+_ROOM = 4  # largest bodies at once
+
+
+class BodyRoom:
+    """What the bodies of all requests that are being sent or answered may take together.
+
+    A body is collected before anybody knows whether there is a place for its request.
+
+    Args:
+        max_body_bytes: The largest one.
+    """
+
+    def __init__(self, max_body_bytes: int) -> None:
+        self._free_bytes = _ROOM * max_body_bytes
+        self._lock = threading.Lock()
+
+    def take(self, size_bytes: int) -> int | None:
+        """Take room for a body; return what `give` gets back, None where there is too little."""
+        if size_bytes <= _SMALL_BODY_BYTES:
+            return 0
+        with self._lock:
+            if size_bytes > self._free_bytes:
+                return None
+            self._free_bytes -= size_bytes
+        return size_bytes
+
+    def give(self, size_bytes: int) -> None:
+        """Give back what was taken."""
+        with self._lock:
+            self._free_bytes += size_bytes
 
 
 class RequestReader:

@@ -35,6 +35,7 @@ from openenv_gym.server.openenv.dialect import JsonDialect
 from openenv_gym.server.openenv.routes import OpenEnvRoutes
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
+from openenv_gym.server.request_reader import BodyRoom
 from openenv_gym.server.sessions import Sessions
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
@@ -110,6 +111,7 @@ class Server:
             max_sessions_per_peer=max_sessions_per_peer,
         )
         self.figures = self.sessions.figures
+        self.bodies = BodyRoom(self.limits.max_frame_bytes)
         self.mcp = McpEndpoint(self.sessions, app.name)
         self.openenv = OpenEnvRoutes(
             self.sessions,

@@ -11,6 +11,7 @@ from openenv_gym.server.figures import Figures
 from openenv_gym.server.http import Router
 from openenv_gym.server.http_messages import HttpRequest
 from openenv_gym.server.pool import Pool
+from openenv_gym.server.request_reader import BodyRoom
 from openenv_gym.server.sessions import Sessions
 
 
@@ -39,6 +40,7 @@ class Site(Protocol):
     """What connections need of the server they belong to."""
 
     app: Application
+    bodies: BodyRoom
     figures: Figures
     limits: Limits
     pool: Pool

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from openenv_gym import errors
 from openenv_gym.models import Action, Observation
 from openenv_gym.server.plain import to_plain
+from openenv_gym.server.scoring import begin_scoring, score_step
 from openenv_gym.spaces.actions import check_hosted_action
 from openenv_gym.spaces.mapping import ModelMapping
 
@@ -84,6 +85,9 @@ class TypedOwn:
         observation = environment.reset(**taken)
         if "episode_id" in arguments and "episode_id" not in taken:
             environment.episode_id = arguments["episode_id"]
+        self._check(observation)
+        if environment.rubric is not None:
+            begin_scoring(environment.rubric)
         return self._outcome(observation)
 
     def step(
@@ -98,6 +102,7 @@ class TypedOwn:
 
         Raises:
             InvalidActionError: The environment's model refuses the action.
+            RubricError: The environment's rubric has no score for the step.
         """
         try:
             read = self._environment.read_action(action)
@@ -105,15 +110,23 @@ class TypedOwn:
             raise refused(error) from error
         step = self._environment.step
         if timeout_s is None or "timeout_s" not in inspect.signature(step).parameters:
-            return self._outcome(step(read))
-        return self._outcome(step(read, timeout_s=timeout_s))  # type: ignore[call-arg]
+            observation = step(read)
+        else:
+            observation = step(read, timeout_s=timeout_s)  # type: ignore[call-arg]
+        self._check(observation)
+        if self._environment.rubric is not None:
+            score_step(self._environment.rubric, read, observation)
+        return self._outcome(observation)
 
-    def _outcome(self, observation: Any) -> Outcome:
+    def _check(self, observation: Any) -> None:
         if not isinstance(observation, Observation):
             raise TypeError(
                 f"{type(self._environment).__name__} returned a {type(observation).__name__}, "
                 "expected an Observation."
             )
+
+    @staticmethod
+    def _outcome(observation: Observation) -> Outcome:
         return Outcome(
             observation,
             observation.reward,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import sys
 import time
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from openenv_gym.client.transport import encode_message
 from openenv_gym.protocol.limits import Limits
 from tests.server.conftest import RawClient, Site
+from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv
 
 
@@ -239,3 +242,33 @@ def test_many_long_steps_begin_soon(site: Site) -> None:
         client.receive()
     # One after the other they would take 8 s.
     assert time.monotonic() - begin_s < 4
+
+
+def test_large_bodies_that_are_never_sent_take_bounded_room(site: Site) -> None:
+    site.start(limits=Limits(max_frame_bytes=1 << 20))
+
+    def begin_request() -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(10)
+        sock.connect(site.path)
+        sock.sendall(b"POST /reset HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n")
+        return sock
+
+    def finish(sock: socket.socket) -> bytes:
+        sock.sendall(b"{" + b" " * ((1 << 20) - 2) + b"}")
+        with sock.makefile("rb") as answer:
+            return answer.readline()
+
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(begin_request()) for _ in range(4)]
+        with begin_request() as refused, refused.makefile("rb") as answer:
+            assert answer.readline().startswith(b"HTTP/1.1 503")
+            assert b"Retry-After: 1\r\n" in answer.readlines()
+        held[0].close()
+        assert finish(held[1]).startswith(b"HTTP/1.1 200")
+
+        def taken() -> bool:
+            with begin_request() as again:
+                return finish(again).startswith(b"HTTP/1.1 200")
+
+        assert eventually(taken)  # the room of those that ended is there again

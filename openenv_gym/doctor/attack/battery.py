@@ -172,16 +172,13 @@ class Battery:
         if row.held is Held.ENDED:
             return outcome.error is not None
         if row.function.__name__ == "flood":
-            return outcome.succeeded and self._kept(place) > _LOG_SLACK * BOUNDS.log_bytes
+            return outcome.succeeded and place.log_bytes() > _LOG_SLACK * BOUNDS.log_bytes
         if "marker" in (arguments := row.arguments(self._scene, place) or {}):
             # Its session ends, and what it left goes on.
             place.session.close()
             place.session = place.open()
             return bool(place.session.call(others.look_for, marker=arguments["marker"])[0])
         return outcome.succeeded
-
-    def _kept(self, place: Place) -> int:
-        return place.log_bytes(_LOG_SLACK * BOUNDS.log_bytes + 1)
 
     @contextlib.contextmanager
     def _tidied(self, row: Row, name: str, outcome: Outcome, reach: str = "auto") -> Iterator[None]:
@@ -241,7 +238,7 @@ class Battery:
         if row.held is Held.BOUNDED:
             if outcome.error is not None or not place.session.answers():
                 return "the server does not answer any more"
-            if row.function.__name__ == "flood" and self._kept(place) > (
+            if row.function.__name__ == "flood" and place.log_bytes() > (
                 _LOG_SLACK * BOUNDS.log_bytes
             ):
                 return "more of it is kept than there may be"

@@ -45,9 +45,20 @@ def install_repo(repo: HubRepo) -> EnvironmentInfo:
 
     Raises:
         UnknownEnvironmentError: There is no such Space.
-        ConfigurationError: The package cannot be installed, or is no environment.
+        ConfigurationError: The Hub does not say which commit that is, the package cannot be
+            installed, or it is no environment.
     """
-    command = install_command(repo, find_space(repo).commit)
+    commit = find_space(repo).commit
+    if commit is None:
+        # Whatever is newest when pip looks is not what anybody can have looked at.
+        raise errors.ConfigurationError(
+            f"The Hub names no commit of {repo}, so its package is not installed.",
+            field="trust_remote_code",
+            hint=f"To install what is newest: {shlex.join(install_command(repo))}. "
+            "skip_install=True needs no package.",
+            data={"repo": str(repo)},
+        )
+    command = install_command(repo, commit)
     known = find_environments()
     names = _run_pip(command, repo)
     importlib.invalidate_caches()

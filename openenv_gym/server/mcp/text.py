@@ -11,6 +11,7 @@ import string
 from typing import Annotated, Any
 
 from gymnasium.spaces import Text
+from pydantic import PrivateAttr
 
 from openenv_gym.errors import InvalidActionError
 from openenv_gym.models import Action, Observation
@@ -58,6 +59,12 @@ class ToolResultText(Observation):
     """
 
     text: Annotated[str, Text(_MAX_RESULT, min_length=0, charset=_CHARACTERS)] = ""
+    _called: CallToolObservation | None = PrivateAttr(None)
+
+    @property
+    def called(self) -> CallToolObservation | None:
+        """The observation of which this is the text; None after a reset."""
+        return self._called
 
     @classmethod
     def of(cls, observation: CallToolObservation) -> ToolResultText:
@@ -66,13 +73,15 @@ class ToolResultText(Observation):
             text = f"{observation.error.error_type.value}: {observation.error.message}"
         else:
             text = "\n".join(map(_text_of, content_of(observation.result)[0]))
-        return cls(
+        made = cls(
             text=text.encode("ascii", "backslashreplace").decode()[:_MAX_RESULT],
             done=observation.done,
             truncated=observation.truncated,
             reward=observation.reward,
             metadata=observation.metadata,
         )
+        made._called = observation
+        return made
 
 
 def _text_of(block: dict[str, Any]) -> str:

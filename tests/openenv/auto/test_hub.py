@@ -199,6 +199,14 @@ def test_a_package_is_installed_on_the_word_of_the_caller(
     assert len(commands) == 1
 
 
+@pytest.mark.parametrize("sha", [None, "main", "0" * 39], ids=str)
+def test_nothing_is_installed_that_has_no_commit(hub: FakeHub, no_pip: None, sha: Any) -> None:
+    hub.spaces["ann/chess"] = {"sha": sha}
+    with pytest.raises(errors.ConfigurationError, match="names no commit") as caught:
+        AutoEnv.from_env("ann/chess", trust_remote_code=True)
+    assert f"pip install git+{hub.url}/spaces/ann/chess" in str(caught.value)
+
+
 def test_a_package_that_cannot_be_installed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.spaces["ann/chess"] = {"sha": SHA}
 
