@@ -251,7 +251,8 @@ def _run_on_cluster(python: str, binaries: str, command: Sequence[str]) -> int:
     """Run a command beside a cluster that is there for it, with images that it needs."""
     if status := _build_images(python, ["echo_env", "gymnasium"]):
         return status
-    version = re.search(r'"(.+)"', (ROOT / "openenv_gym/_version.py").read_text(encoding="utf-8"))
+    text = (ROOT / "openenv_gym/_version.py").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
     assert version is not None
     images = [f"--image=openenv-gym-{name}:{version[1]}" for name in ("echo", "gymnasium")]
     cluster = [python, "-m", "tests.testbed.kubernetes.cluster", "run", "--binaries", binaries]
