@@ -50,7 +50,9 @@ GROUPS = {
     "test": Group(extras=("test",), environment_extra="test"),
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
-    "bench": Group(extras=("benchmarks", "docker"), environments=("atari_env", "echo_env")),
+    "bench": Group(
+        extras=("benchmarks", "docker"), environments=("atari_env", "echo_env", "finrl_env")
+    ),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",

@@ -19,6 +19,7 @@ __all__ = ["BENCHMARKS", "SCALING", "load"]
 BENCHMARKS = {
     "roundtrip": "benchmarks.roundtrip:BENCHMARK",
     "atari": "benchmarks.atari:BENCHMARK",
+    "finrl": "benchmarks.finrl:BENCHMARK",
     "container-echo": "benchmarks.containers:ECHO",
     "container-atari": "benchmarks.containers:ATARI",
     "start-echo": "benchmarks.containers:START_ECHO",

@@ -8,6 +8,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from openenv_gym import errors
@@ -94,12 +95,19 @@ class Background:
                 "A blocking call was made inside the loop that serves blocking calls.",
                 hint="Use the asynchronous client there, and await its methods.",
             )
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop.get())
+        future = self.start(coroutine)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop; cancelling what is returned cancels it.
+
+        Other loops wait for it by `asyncio.wrap_future`.
+        """
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop.get())
 
     def _forget(self) -> None:
         _of_parents.append(self._loop)

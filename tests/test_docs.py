@@ -17,6 +17,7 @@ PAGES = [
     "docs/discovery.md",
     "docs/environments.md",
     "docs/mcp.md",
+    "docs/rubrics.md",
     "docs/vector.md",
 ]
 BLOCKS = [

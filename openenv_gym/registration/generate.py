@@ -34,6 +34,7 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "vectorized": {"preprocess": True},
     },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
@@ -46,6 +47,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "kwargs": {"game": "pong"},
     },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
     "Remote-v0": {},
 }

@@ -34,14 +34,17 @@ class Rubric:
     Attributes:
         last_score: What the last call returned. The server sets it to None ahead of each step, so
             that None afterwards says that the rubric did not run in that step.
-        timeout_s: How long the server waits for a rubric that is asynchronous; None: as long as it
-            takes. That of the environment's rubric counts, not those of its parts.
+        fallback_reason: Why the last score is one that was declared for when there is none; None
+            where it is a score like any other.
+        timeout_s: How long the server waits for a rubric that is asynchronous, in seconds; None: as
+            long as it takes. The longest of a rubric's and its parts' counts.
         state_fields: Names of the attributes that `state_dict` has.
     """
 
     state_fields: ClassVar[tuple[str, ...]] = ()
     timeout_s: float | None = 50.0  # less than typed clients wait for a step
     last_score: float | None = None
+    fallback_reason: str | None = None
 
     _rubric_children: dict[str, Rubric]
     _forward_hooks: list[Hook]
@@ -57,6 +60,9 @@ class Rubric:
         ):
             object.__setattr__(made, name, value)
         return made
+
+    def __init__(self) -> None:  # else any arguments would be taken, as there is a `__new__`
+        super().__init__()
 
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
         """Return the score of one step; may be a coroutine function.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from openenv_gym.errors import ConfigurationError
 from openenv_gym.rubrics.base import Rubric, is_rubric
+from openenv_gym.rubrics.checks import finite
 from openenv_gym.rubrics.waiting import gather, settle
 
 
@@ -73,7 +74,7 @@ class Gate(Rubric):
 
     @threshold.setter
     def threshold(self, value: float) -> None:
-        self._threshold = _number("threshold", value)
+        self._threshold = finite("threshold", value)
 
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
         """Return the score, or 0 where it is below the threshold."""
@@ -120,7 +121,7 @@ class WeightedSum(Rubric):
 
     @weights.setter
     def weights(self, value: Sequence[float]) -> None:
-        weights = [_number("weights", each) for each in value]
+        weights = [finite("weights", each) for each in value]
         if len(weights) != len(self._in_order):
             raise ConfigurationError(
                 f"Expected a weight for each of {len(self._in_order)} rubrics, got {len(weights)}.",
@@ -246,11 +247,3 @@ def _checked(name: Any, rubric: Any) -> Rubric:
             field=str(name),
         )
     return rubric  # type: ignore[no-any-return]
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ConfigurationError(
-            f"{name}: expected a finite number, got {value!r:.80}.", field=name
-        )
-    return float(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Generator, Mapping
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel
 
 from openenv_gym.errors import ConfigurationError
 from openenv_gym.rubrics.base import Rubric, to_score
+from openenv_gym.rubrics.checks import finite
 from openenv_gym.rubrics.waiting import settle
 
 
@@ -65,7 +65,7 @@ class TrajectoryRubric(Rubric):
 
     @intermediate_reward.setter
     def intermediate_reward(self, value: float) -> None:
-        self._intermediate_reward = _within("intermediate_reward", value, -math.inf, math.inf)
+        self._intermediate_reward = finite("intermediate_reward", value)
 
     def keep(self, action: Any, observation: Any) -> Step:
         """Return what is kept of a step: an action, and an observation.
@@ -93,16 +93,17 @@ class TrajectoryRubric(Rubric):
         if self._final_score is not None:
             self._begin()  # a new episode, of which nobody told
         step = self.keep(action, observation)
-        self._bytes += _size(step)
-        self._trajectory.append(step)
-        if len(self._trajectory) > self.max_steps or self._bytes > self.max_bytes:
+        steps, size = len(self._trajectory) + 1, self._bytes + _size(step)
+        if steps > self.max_steps or size > self.max_bytes:
             raise ConfigurationError(
-                f"A trajectory of {len(self._trajectory)} steps and {self._bytes} bytes is beyond "
-                f"the limits of {self.max_steps} steps and {self.max_bytes} bytes.",
-                field="max_steps" if len(self._trajectory) > self.max_steps else "max_bytes",
+                f"A trajectory of {steps} steps and {size} bytes is beyond the limits of "
+                f"{self.max_steps} steps and {self.max_bytes} bytes.",
+                field="max_steps" if steps > self.max_steps else "max_bytes",
                 hint=f"Raise `max_steps` or `max_bytes` of {type(self).__name__}, or keep less of "
                 "a step (`keep`).",
             )
+        self._trajectory.append(step)
+        self._bytes = size
         if not getattr(observation, "done", False):
             return self._intermediate_reward
         score = yield self.score_trajectory(list(self._trajectory))
@@ -159,7 +160,7 @@ class ExponentialDiscountingTrajectoryRubric(TrajectoryRubric):
 
     @gamma.setter
     def gamma(self, value: float) -> None:
-        self._gamma = _within("gamma", value, 0.0, 1.0)
+        self._gamma = finite("gamma", value, 0.0, 1.0)
 
     def compute_step_rewards(self) -> list[float]:
         """Return the credit of each step, once the episode is over; none before."""
@@ -167,18 +168,6 @@ class ExponentialDiscountingTrajectoryRubric(TrajectoryRubric):
         if score is None:
             return []
         return [score * self._gamma ** (steps - 1 - step) for step in range(steps)]
-
-
-def _within(name: str, value: Any, low: float, high: float) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or not low <= value <= high
-    ):
-        what = "a finite number" if high == math.inf else f"a number from {low:g} to {high:g}"
-        raise ConfigurationError(f"{name}: expected {what}, got {value!r:.80}.", field=name)
-    return float(value)
 
 
 def _size(value: Any, depth: int = 8) -> int:

@@ -14,8 +14,10 @@ from gymnasium.envs.registration import EnvSpec, VectorizeMode
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from openenv_gym import errors
+from openenv_gym.rubrics import load_rubric
 from openenv_gym.server.application import Application
 from openenv_gym.server.environment import AnyEnvironment
+from openenv_gym.server.scored_env import ScoredEnv
 from openenv_gym.server.vector.native import NativeRequest
 
 
@@ -27,7 +29,7 @@ _drawing = threading.RLock()
 _ALE = ("ale.lives", "ale.getScreenGrayscale", "ale.getScreenRGB", "ale.getRAM")
 
 
-def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+def make_hosted(env_id: str, rubric: Any = None, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     """Make a Gymnasium environment for a remote trainer.
 
     The trainer's own ``gymnasium.make`` adds the checker, the order check and the time limit, as
@@ -36,18 +38,22 @@ def make_hosted(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
 
     Args:
         env_id: Any id that is registered on this machine, also ``module:id``.
+        rubric: What gives each step its reward instead (`load_rubric`).
         **kwargs: As ``gymnasium.make`` takes them.
 
     Raises:
-        InvalidOptionError: There is no such id.
+        InvalidOptionError: There is no such id, or no such rubric.
     """
+    judge = load_rubric(rubric)
     spec = _find_spec(env_id)
     _restore_tuples(spec, kwargs)
     spec = copy.deepcopy(spec)
     spec.order_enforce = False
     env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **kwargs)
-    vars(env)["openenv_time_limit"] = spec.max_episode_steps
     _guard_drawing(env.unwrapped, spec)
+    if judge is not None:
+        env = ScoredEnv(env, judge, spec.max_episode_steps)
+    vars(env)["openenv_time_limit"] = spec.max_episode_steps
     return env
 
 
@@ -109,6 +115,12 @@ def _native(request: NativeRequest) -> VectorEnv[Any, Any, Any] | None:
         return None
     kwargs = dict(request.options)
     env_id = kwargs.pop("env_id", None)
+    if kwargs.pop("rubric", None) is not None:
+        raise errors.InvalidOptionError(
+            "engine='native': a vectorised implementation has no steps that a rubric could score.",
+            field="rubric",
+            hint="Leave out engine.",
+        )
     spec = copy.deepcopy(_find_spec(env_id))
     if spec.vector_entry_point is None:
         raise errors.InvalidOptionError(

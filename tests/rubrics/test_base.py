@@ -52,6 +52,11 @@ def test_a_rubric_is_no_part_of_itself():
         gate.own = gate
 
 
+def test_arguments_that_nobody_takes_are_refused():
+    with pytest.raises(TypeError, match="argument"):
+        Failing(0.5)
+
+
 def test_hooks_surround_a_score():
     seen = []
     fixed = Fixed(0.5)

@@ -1,8 +1,10 @@
 """Rewards by an environment's rubric, as every kind of client gets them."""
 
 import asyncio
+import contextlib
 import json
 import math
+import threading
 
 import gymnasium
 import numpy as np
@@ -17,10 +19,12 @@ from openenv_gym.rubrics import (
     ExponentialDiscountingTrajectoryRubric,
     Rubric,
     Sequential,
+    TrajectoryRubric,
     WeightedSum,
     load_rubric,
 )
-from openenv_gym.server import Environment, MCPEnvironment, ToolResultText, tool
+from openenv_gym.rubrics.loop import background
+from openenv_gym.server import Environment, MCPEnvironment, ToolResultText, load_app, scoring, tool
 from openenv_gym.server.host import EnvironmentHost
 from tests.support.serving import serving
 
@@ -34,7 +38,7 @@ class Total(Observation):
 
 
 class Adding(Environment[Add, Total, State]):
-    """The total of ten numbers at most; what it gives itself is the number."""
+    """A total of numbers, of which -9 is the last; what it gives itself is the number."""
 
     action_model = Add
     observation_model = Total
@@ -54,7 +58,7 @@ class Adding(Environment[Add, Total, State]):
         return Total(
             total=self.total,
             reward=action.number,
-            done=self.count_step() == self.steps,
+            done=self.count_step() == self.steps or action.number == -9,
             metadata=self.info,
         )
 
@@ -179,19 +183,56 @@ def test_a_rubric_that_there_is_not_is_refused(url, spec):
     assert caught.value.field == "rubric"
 
 
-def test_a_rubric_that_takes_too_long_is_given_up():
-    class Endless(Rubric):
-        timeout_s = 0.05
+class Endless(Rubric):
+    timeout_s = 0.05
 
-        async def forward(self, action, observation):
-            await asyncio.sleep(60)
+    async def forward(self, action, observation):
+        await asyncio.sleep(60)
 
-    host = EnvironmentHost(Adding(rubric=Sequential(Even())))
-    host.env.environment.rubric.endless = Endless()
-    host.env.environment.rubric = Endless()
+
+class Deaf(Endless):
+    """Does not mind being cancelled."""
+
+    over = asyncio.Event()
+
+    async def forward(self, action, observation):
+        while not self.over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.over.wait()
+
+
+class Blocking(Endless):
+    """Holds up the loop."""
+
+    over = threading.Event()
+
+    async def forward(self, action, observation):
+        self.over.wait(20)
+
+
+@pytest.mark.parametrize("kind", [Endless, Deaf, Blocking])
+def test_a_rubric_that_takes_too_long_is_given_up(kind, monkeypatch):
+    monkeypatch.setattr(scoring, "_CANCEL_S", 0.05)
+    host = EnvironmentHost(Adding(rubric=kind()))
     host.execute("reset", [None, None])
-    with pytest.raises(errors.RubricError, match=r"'rubric' \(Endless\).*longer than 0.05 s"):
-        host.execute("step", [1])
+    try:
+        with pytest.raises(
+            errors.RubricError, match=rf"'rubric' \({kind.__name__}\).*longer than 0.05 s"
+        ):
+            host.execute("step", [1])
+    finally:
+        if kind is Blocking:
+            kind.over.set()
+        if kind is Deaf:
+            background.run(_set(kind.over))
+    host = EnvironmentHost(Adding(rubric=Even()))
+    host.execute("reset", [None, None])
+    assert host.execute("step", [2])[0][1] == 1.0  # the loop is there for others
+
+
+async def _set(event):
+    event.set()
+    await asyncio.sleep(0.01)
 
 
 def test_a_rubric_that_cannot_forget_says_so():
@@ -204,16 +245,50 @@ def test_a_rubric_that_cannot_forget_says_so():
         host.execute("reset", [None, None])
 
 
-def test_sub_environments_have_rubrics_of_their_own(url):
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_sub_environments_have_rubrics_of_their_own(url, mode, num_servers):
     envs = gymnasium.make_vec(
-        "openenv/Remote-v0", num_envs=3, base_url=url, rubric=f"{HERE}:make_final", steps=2
+        "openenv/Remote-v0",
+        num_envs=3,
+        base_url=[url] * num_servers,
+        rubric=f"{HERE}:make_final",
+        steps=4,
+        autoreset_mode=mode,
     )
     envs.reset()
-    _, rewards, _, _, infos = envs.step(np.array([1, 2, 3]))
-    assert rewards.tolist() == [0.125] * 3 and "step_rewards" not in infos
-    _, rewards, terminations, _, infos = envs.step(np.array([1, 2, 3]))
-    assert rewards.tolist() == [2, 4, 6] and terminations.all()
-    assert [list(each) for each in infos["step_rewards"]] == [[1, 2], [2, 4], [3, 6]]
+    for actions in ([1, 1, -9], [1, 1, 0], [2, 3, 1]):
+        envs.step(np.array(actions))
+    _, rewards, terminations, _, infos = envs.step(np.array([1, 2, -9]))
+    assert terminations.all()
+    assert rewards.tolist() == [5, 7, -8]
+    if mode == "SameStep":
+        infos = infos["final_info"]
+    first, second, third = infos["step_rewards"]
+    assert first.tolist() == [0.625, 1.25, 2.5, 5] and second.tolist() == [0.875, 1.75, 3.5, 7]
+    last = [-4, -8] if mode == "NextStep" else [-2, -4, -8]  # one step less: it only reset
+    assert third.tolist() == last and third.dtype == np.float64
+    envs.close()
+
+
+class Together(Rubric):
+    """Has no score before three steps wait for one."""
+
+    waiting = 0
+
+    async def forward(self, action, observation):
+        Together.waiting += 1
+        while Together.waiting < 3:
+            await asyncio.sleep(0.001)
+        return 1.0
+
+
+def test_sub_environments_wait_for_scores_together(url):
+    envs = gymnasium.make_vec(
+        "openenv/Remote-v0", num_envs=3, base_url=url, rubric=f"{HERE}:Together"
+    )
+    envs.reset()
+    assert envs.step(np.array([1, 2, 3]))[1].tolist() == [1, 1, 1]
     envs.close()
 
 
@@ -244,6 +319,97 @@ def test_openenvs_json_has_the_same():
     assert told["reward"] == 0.5 and told["done"] is True
     scores = told["observation"]["metadata"]["reward_components"]
     assert scores == {"own": 0.0, "own.rubric_0": 0.0, "own.even": None, "even": 1.0}
+
+
+# -- Gymnasium's environments ----------------------------------------------------------------------
+
+
+class Upright(Rubric):
+    """Looks at samples: the angle of CartPole's pole, and what its own reward is."""
+
+    def forward(self, action, observation):
+        assert action in (0, 1) and observation.reward == 1.0
+        return float(-abs(observation.value[2]))
+
+
+class Length(ExponentialDiscountingTrajectoryRubric):
+    def __init__(self):
+        super().__init__(gamma=1.0)
+        self.upright = Upright()
+
+    def score_trajectory(self, trajectory):
+        return len(trajectory) + self.upright(*trajectory[-1])
+
+
+@pytest.fixture(scope="module")
+def hosted():
+    with serving(load_app("gymnasium"), capacity=8) as address:
+        yield address
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_hosted_environments_take_a_rubric(hosted, num_envs):
+    options = {"base_url": hosted, "env_id": "CartPole-v1", "rubric": f"{HERE}:Length"}
+    if num_envs is None:
+        env = gymnasium.make("openenv/Remote-v0", **options)
+        local = gymnasium.make("CartPole-v1")
+    else:
+        env = gymnasium.make_vec("openenv/Remote-v0", num_envs=num_envs, **options)
+        local = gymnasium.make_vec("CartPole-v1", num_envs=num_envs, vectorization_mode="sync")
+    env.reset(seed=1)
+    local.reset(seed=1)
+    action = 1 if num_envs is None else np.ones(num_envs, np.int64)
+    steps = 0
+    terminated = False
+    while not np.any(terminated):
+        steps += 1
+        observation, reward, terminated, _, info = env.step(action)
+        np.testing.assert_array_equal(observation, local.step(action)[0])
+        assert np.any(terminated) or not np.any(reward)
+    ended = np.flatnonzero(terminated)[0]
+    score = np.ravel(reward)[ended]
+    angle = np.reshape(observation, (-1, 4))[ended, 2]
+    assert score == pytest.approx(steps - abs(angle))
+    credit = info["step_rewards"] if num_envs is None else info["step_rewards"][ended]
+    assert credit.tolist() == [score] * steps
+    env.close()
+    local.close()
+
+
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
+def test_a_hosted_environment_ends_for_its_rubric_as_for_its_trainer(hosted, make):
+    options = {"env_id": "FrozenLake-v1", "is_slippery": False, "rubric": f"{HERE}:Steps"}
+    env = make("openenv/Remote-v0", base_url=hosted, **options)
+    for _ in range(2):
+        env.reset(seed=1)
+        rewards = []
+        truncated = False
+        while not truncated:
+            action = 0 if make is gymnasium.make else np.zeros(1, np.int64)  # into the wall
+            _, reward, _, truncated, info = env.step(action)
+            rewards.append(float(np.squeeze(reward)))
+        assert rewards == [0.0] * 99 + [100.0]
+        credit = info["step_rewards"]
+        assert len(credit if make is gymnasium.make else credit[0]) == 100
+    env.close()
+
+
+class Steps(TrajectoryRubric):
+    def score_trajectory(self, trajectory):
+        assert trajectory[-1][1].truncated
+        return len(trajectory)
+
+
+def test_a_vectorised_implementation_has_no_steps_to_score(hosted):
+    with pytest.raises(errors.InvalidOptionError, match="Leave out engine"):
+        gymnasium.make_vec(
+            "openenv/Remote-v0",
+            num_envs=2,
+            base_url=hosted,
+            env_id="CartPole-v1",
+            rubric=f"{HERE}:Upright",
+            engine="native",
+        )
 
 
 # -- tools -----------------------------------------------------------------------------------------

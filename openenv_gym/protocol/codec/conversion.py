@@ -145,6 +145,8 @@ def too_deep() -> EncodeError:
 def _unknown_type(kind: type) -> EncodeError:
     if hasattr(kind, "__dataclass_fields__"):
         hint = "Convert it with dataclasses.asdict."
+    elif hasattr(kind, "to_dict"):  # a table, of which an array would be one of objects
+        hint = "Send its columns: frame.to_dict('list'), with dates as text."
     elif hasattr(kind, "__array__"):
         hint = "Convert it with numpy.asarray."
     elif issubclass(kind, Iterable):

@@ -2,6 +2,9 @@
 
 Each key of an info becomes an array over all sub-environments, beside a mask ``_key`` of those
 that have it. The dtype is that of the first value; where a type has none, the array holds objects.
+
+So it does for the rewards of the steps of an episode (``step_rewards``), of which there are as many
+as there were steps.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import numpy.typing as npt
 
 __all__ = ["add_info", "batch_infos", "everywhere", "with_short_masks"]
 
+_APART = frozenset({"final_obs", "step_rewards"})
+"""Keys whose values are never stacked."""
 _NUMBERS = frozenset({int, float, bool})
 
 Info = dict[Any, Any]
@@ -83,7 +88,7 @@ def add_info(batch: Info, info: Info, index: int, count: int) -> None:
     """
     for key, value in info.items():
         array: Any
-        if key == "final_obs":
+        if key in _APART:
             array = batch.get(key)
             if array is None:
                 array = np.full(count, None, object)
@@ -120,7 +125,7 @@ def _columns(infos: Sequence[Info | None], count: int) -> Info | None:
     of the time; None where it is not so simple.
     """
     first = infos[0]
-    if not first or "final_obs" in first:
+    if not first or not _APART.isdisjoint(first):
         return None
     size = len(first)
     batch: Info = {}

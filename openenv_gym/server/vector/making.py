@@ -15,6 +15,7 @@ from gymnasium.wrappers import TimeLimit
 from openenv_gym import errors
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.host import EnvironmentHost, with_numpy_arrays
+from openenv_gym.server.scoring import waits_for_scores
 from openenv_gym.server.vector.engine import SubEnvironments
 from openenv_gym.server.vector.host import VectorHost
 from openenv_gym.server.vector.native import NativeEngine, NativeFactory, NativeRequest
@@ -88,7 +89,7 @@ def make_vector_host(
             close_quietly(each)
         raise
     threads = 1
-    if traits.waits_elsewhere:
+    if traits.waits_elsewhere or (waits_for_scores(made[0]) and not traits.pinned):
         threads = min(traits.max_threads, len(envs))
     elif traits.releases_gil and not traits.pinned:
         threads = min(os.cpu_count() or 1, len(envs))

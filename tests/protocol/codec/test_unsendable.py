@@ -28,6 +28,11 @@ class Arrayish:
         raise AssertionError("not to be called")
 
 
+class Table(Arrayish):
+    def to_dict(self) -> Any:
+        raise AssertionError("not to be called")
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [
@@ -36,6 +41,7 @@ class Arrayish:
         (Fraction(1, 2), "plain data"),
         (Record(), "asdict"),
         (Arrayish(), "asarray"),
+        (Table(), "to_dict"),
         (range(3), "a list"),
         (iter([]), "a list"),
         ("\ud800", "surrogates"),
