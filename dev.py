@@ -50,9 +50,7 @@ GROUPS = {
     "test": Group(extras=("test",), environment_extra="test"),
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
-    "bench": Group(
-        extras=("benchmarks", "docker"), environments=("atari_env", "echo_env", "finrl_env")
-    ),
+    "bench": Group(extras=("benchmarks", "docker")),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
@@ -128,6 +126,14 @@ def bench(arguments: Sequence[str]) -> int:
 def images(arguments: Sequence[str]) -> int:
     """Build the container images: `images [NAME...]`, or no name for all of them."""
     return _build_images(prepare("images"), arguments)
+
+
+def environments(arguments: Sequence[str]) -> int:
+    """Build the images of all environments, and play each in its container."""
+    python = prepare("test")
+    if status := _build_images(python, ()):
+        return status
+    return run([python, "-m", "pytest", "-m", "images", "tests", *arguments])
 
 
 def upstream(arguments: Sequence[str]) -> int:
@@ -222,6 +228,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "lint": lint,
     "images": images,
     "bench": bench,
+    "environments": environments,
     "upstream": upstream,
     "torch": torch,
     "openenv": openenv,

@@ -21,6 +21,7 @@ __all__ = [
     "made_vector",
     "openenv",
     "openenv_vector",
+    "programs",
     "session_memory",
     "sessions",
     "sync_vector",
@@ -36,6 +37,11 @@ def hosted_or_local(
     """Return an environment of `gymnasium.make`; `modules` register what it needs."""
     options = {"id": env_id, "kwargs": kwargs, "modules": list(modules)}
     return Contender(name, "gymnasium_env", options, steps)
+
+
+def programs(name: str, *, hosted: bool, steps: int) -> Contender:
+    """Return steps with a short program, on a server or by the interpreter alone."""
+    return Contender(name, "coding", {"hosted": hosted}, steps)
 
 
 def bare_echo(*, steps: int) -> Contender:

@@ -38,8 +38,10 @@
     │   ├── CancelledError
     │   ├── ForbiddenOperationError
     │   ├── ForkedSessionError
+    │   ├── OthersMissingError              the other players of a shared game did not come
     │   ├── SessionClosedError (gymnasium.error.ClosedEnvironmentError)
     │   ├── SessionLostError
+    │   │   └── ServerReloadedError             a development server started anew after an edit
     │   └── UnauthorizedError
     └── ProviderError
         ├── ProviderUnavailableError            no daemon answers, or its client is missing
@@ -91,6 +93,7 @@ __all__ = [
     "NotAwaitedError",
     "OpenEnvGymError",
     "OtherProtocolError",
+    "OthersMissingError",
     "OutOfDiskError",
     "OutOfFilesError",
     "OutOfPidsError",
@@ -104,6 +107,7 @@ __all__ = [
     "ServerDiedError",
     "ServerDrainingError",
     "ServerOutOfMemoryError",
+    "ServerReloadedError",
     "ServerStartError",
     "ServerUnreachableError",
     "SessionClosedError",
@@ -412,6 +416,12 @@ class ForkedSessionError(SessionError):
     code = "forked_session"
 
 
+class OthersMissingError(SessionError):
+    """The other players of a shared game did not come in time; ``data["missing"]`` names them."""
+
+    code = "others_missing"
+
+
 class SessionClosedError(SessionError, gymnasium.error.ClosedEnvironmentError):
     """The environment was closed before."""
 
@@ -422,6 +432,12 @@ class SessionLostError(SessionError):
     """The server no longer knows the session: it ended, expired or was fenced."""
 
     code = "session_lost"
+
+
+class ServerReloadedError(SessionLostError):
+    """A development server started anew after an edit, and its sessions are lost."""
+
+    code = "server_reloaded"
 
 
 class UnauthorizedError(SessionError):

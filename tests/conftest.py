@@ -1,6 +1,8 @@
-"""The fixture `docker` and the markers `container`, `long` and `swarm`, for every test."""
+"""The fixture `docker` and the markers `container`, `images`, `long` and `swarm`, for every test."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -9,19 +11,29 @@ from tests.support.engines import docker, need_docker
 
 __all__ = ["docker"]
 
+_ENVIRONMENTS = Path(__file__).parent / "envs"
+_ALWAYS_BUILT = {"atari", "coding"}
+"""Folders of the environments whose images every run of the tests has, as it has that of Echo."""
+
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` takes its choice
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "docker" in getattr(item, "fixturenames", ()):
             item.add_marker("container")
+        if item.get_closest_marker("container") is not None and _is_of_further_image(item.path):
+            item.add_marker("images")
     # Not in `addopts`: another `-m`, such as that for containers, would bring them back.
     named = config.option.markexpr.split()
-    unnamed = [marker for marker in ("long", "swarm") if marker not in named]
+    unnamed = [marker for marker in ("images", "long", "swarm") if marker not in named]
     left_out = [item for item in items if any(map(item.get_closest_marker, unnamed))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _is_of_further_image(path: Path) -> bool:
+    return _ENVIRONMENTS in path.parents[1:] and path.parent.name not in _ALWAYS_BUILT
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -13,10 +13,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
+    "docs/branching.md",
     "docs/clients.md",
     "docs/discovery.md",
     "docs/environments.md",
     "docs/mcp.md",
+    "docs/multi_agent.md",
     "docs/rubrics.md",
     "docs/vector.md",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from openenv_gym.cli.tables import show_table
 from openenv_gym.providers import PROVIDERS
 from openenv_gym.providers import inventory as inventories
 from openenv_gym.providers.inventory import Item, Survey
@@ -88,15 +89,12 @@ def clean(
 
 def _show(items: Sequence[Item]) -> None:
     heads = ("PROVIDER", "KIND", "NAME", "OWNER", "IN USE", "DETAIL")
-    rows = [heads]
+    rows = []
     for item in items:
         owner = "?" if item.owner is None else str(item.owner.pid)
         in_use = {True: "yes", False: "no", None: "unknown"}[item.in_use]
         rows.append((item.provider, item.kind, item.name, owner, in_use, item.detail))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+    show_table(heads, rows)
 
 
 def _tell_unasked(found: Survey) -> None:

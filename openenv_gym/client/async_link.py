@@ -131,6 +131,8 @@ class AsyncLink:
                         f"The connection to {self._address} broke and cannot be resumed: {error}",
                         hint="Make a new client.",
                     )
+                if (reloaded := self._session.reloaded()) is not None:
+                    raise reloaded from error
                 if self._session.going_away is not None:
                     lost.message += (
                         f" Before, the server said that it stops: {self._session.going_away}."

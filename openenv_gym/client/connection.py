@@ -34,6 +34,7 @@ class Connection(Pipeline):
         package: Environment package that the server must serve; None for any.
         token: Credential for the server.
         vector: Several environments in one session (docs/protocol.md, section 4.5).
+        multi_agent: An environment with several agents (docs/protocol.md, section 4.8).
         wait_s: How long to wait for a free place.
         timeout_s: Limit of each request, and of opening the session.
         connect_timeout_s: Limit of connecting and shaking hands; 10 s, or `timeout_s` where that is

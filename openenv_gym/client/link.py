@@ -48,6 +48,7 @@ class Link:
         package: str | None = None,
         token: str | None = None,
         vector: dict[str, Any] | None = None,
+        multi_agent: dict[str, Any] | None = None,
         wait_s: float = 0.0,
         timeout_s: float = 120.0,
         connect_timeout_s: float | None = None,
@@ -76,6 +77,8 @@ class Link:
             opening["package"] = package
         if vector is not None:
             opening["vector"] = vector
+        if multi_agent is not None:
+            opening["multi_agent"] = multi_agent
         self._session = ClientSession(
             _AGENT, opening, max_frame_bytes=max_frame_bytes, features=FEATURES
         )
@@ -206,6 +209,9 @@ class Link:
                         f"The connection to {self._address} broke and cannot be resumed: {error}",
                         hint="Make a new environment.",
                     )
+                if (reloaded := session.reloaded()) is not None:
+                    session.close(reloaded.message)
+                    raise reloaded from error
                 if session.going_away is not None:
                     lost.message += f" Before, the server said that it stops: {session.going_away}."
                 raise lost from error
@@ -240,6 +246,9 @@ def _why_no_more(session: ClientSession, why_lost: Loss) -> errors.ConnectionLos
 
 def _largest_batch_bytes(environment: Mapping[str, Any]) -> int:
     """Return how much the observations of one step take, for all sub-environments of a session."""
+    many = environment.get("multi_agent")
+    if many:
+        return _bytes_of_agents(many)
     try:
         space = space_from_data(environment["observation_space"])
     except errors.SpaceError:  # which whoever needs the space will say
@@ -247,6 +256,16 @@ def _largest_batch_bytes(environment: Mapping[str, Any]) -> int:
     vector = environment.get("vector") or {}
     num_envs = vector.get("num_envs", 1)
     return _sample_bytes(space) * (num_envs if type(num_envs) is int else 1)
+
+
+def _bytes_of_agents(many: dict[str, Any]) -> int:
+    """Return how much the observations of all agents take."""
+    spaces, num_envs = many.get("spaces"), many.get("num_envs")
+    try:
+        each = [_sample_bytes(space_from_data(pair[0])) for pair in (spaces or {}).values()]
+    except (errors.SpaceError, AttributeError, IndexError, TypeError, KeyError):
+        return 0  # which whoever needs the spaces will say
+    return sum(each) * (num_envs if type(num_envs) is int else 1)
 
 
 def _sample_bytes(space: gymnasium.Space[Any]) -> int:

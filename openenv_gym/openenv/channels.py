@@ -55,6 +55,12 @@ class Channel(Protocol):
     async def describe_actions(self) -> dict[str, Any]:
         """Return what an agent may do; see `EnvClient.describe_actions`."""
 
+    async def save_state(self) -> Any:
+        """Return the present state; see `EnvClient.save_state`."""
+
+    async def restore_state(self, saved: Any) -> None:
+        """Return to a state that was saved."""
+
     async def close(self) -> None:
         """End the session; safe to repeat."""
 
@@ -106,6 +112,14 @@ class JsonChannel:
 
         return await describe_over_json(self._address, self._options, self.mcp, self._seen)
 
+    async def save_state(self) -> Any:
+        """Refuse: OpenEnv's JSON has no message for that."""
+        raise _not_in_json("save_state")
+
+    async def restore_state(self, saved: Any) -> None:
+        """Refuse likewise."""
+        raise _not_in_json("restore_state")
+
     async def close(self) -> None:
         """End the session."""
         await self._connection.close()
@@ -147,6 +161,14 @@ class BinaryChannel:
         value = (await self._connection.request("describe_actions", [])).value
         return _checked_map(value, "describe_actions")
 
+    async def save_state(self) -> Any:
+        """Return the present state."""
+        return (await self._connection.request("save_state", [])).value
+
+    async def restore_state(self, saved: Any) -> None:
+        """Return to a state that was saved."""
+        await self._connection.request("restore_state", [saved])
+
     async def mcp(self, request: dict[str, Any]) -> dict[str, Any]:
         """Pass a JSON-RPC request on."""
         return _checked_map((await self._connection.request("mcp", [request])).value, "mcp")
@@ -154,6 +176,14 @@ class BinaryChannel:
     async def close(self) -> None:
         """End the session."""
         await self._connection.close()
+
+
+def _not_in_json(op: str) -> errors.ConfigurationError:
+    return errors.ConfigurationError(
+        f"OpenEnv's JSON has no {op}.",
+        field="protocol",
+        hint="Servers of this library speak the binary protocol as well.",
+    )
 
 
 def check_wire(protocol: object) -> Wire:

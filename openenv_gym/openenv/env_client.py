@@ -232,6 +232,21 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         channel = await self._link.channel("describe_actions")
         return await channel.describe_actions()
 
+    @awaitable
+    async def save_state(self) -> Any:
+        """Return plain data from which `restore_state` makes the present state (docs/branching.md).
+
+        Raises:
+            ConfigurationError: The session speaks OpenEnv's JSON, which has no such message.
+            OpenEnvGymError: As `step`.
+        """
+        return await (await self._link.channel("save_state")).save_state()
+
+    @awaitable
+    async def restore_state(self, saved: Any) -> None:
+        """Return to a state that `save_state` returned; raises what it raises."""
+        await (await self._link.channel("restore_state")).restore_state(saved)
+
     # -- sessions -----------------------------------------------------------------------------
 
     @awaitable

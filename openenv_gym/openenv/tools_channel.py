@@ -39,6 +39,14 @@ class ToolsChannel(Lockstep):
         """Refuse: an agent does not see the simulation's state."""
         _refuse("state")
 
+    async def save_state(self) -> Any:
+        """Refuse likewise."""
+        _refuse("save_state")
+
+    async def restore_state(self, saved: Any) -> None:
+        """Refuse likewise."""
+        _refuse("restore_state")
+
     async def step(self, action: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
         """List the tools, or call one; see `Channel`."""
         if action.get("type") == "list_tools":

@@ -63,6 +63,7 @@ _ENVIRONMENT: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a positive int or nil",
     ),
     "vector": (lambda value: value is None or isinstance(value, dict), "a map"),
+    "multi_agent": (lambda value: value is None or isinstance(value, dict), "a map"),
 }
 
 
@@ -95,6 +96,8 @@ class ClientSession:
 
     Attributes:
         shared_features: What the server can do, too.
+        going_away: Why the server has said that it will stop; None where it has not.
+        reloads: It will be there again, with edited code and without its sessions.
     """
 
     agent: str
@@ -106,6 +109,7 @@ class ClientSession:
     limits: dict[str, Any] = field(default_factory=dict, init=False)
     name: str = field(default="", init=False)
     going_away: str | None = field(default=None, init=False)
+    reloads: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._owner_pid = os.getpid()
@@ -179,6 +183,7 @@ class ClientSession:
         if isinstance(answer, Failure):
             error = error_from_wire(answer.error)
             if self._opened:
+                error = self.reloaded() or error
                 self.close(error.message)
             raise error
         if not isinstance(answer, Welcome):
@@ -201,6 +206,15 @@ class ClientSession:
             raise errors.ProtocolError(f"WELCOME is incomplete: {error!r}.") from error
         self._opened = self._connected = True
         return [frame for id_, frame in self._pending.items() if id_ > received]
+
+    def reloaded(self) -> errors.ServerReloadedError | None:
+        """Return what ends a session whose server has said that it starts anew after an edit."""
+        if not self.reloads:
+            return None
+        return errors.ServerReloadedError(
+            "The server was started anew after an edit, and this session is lost.",
+            hint="Make a new environment: it runs the edited code.",
+        )
 
     def lost(self) -> None:
         """Note that the connection broke."""
@@ -280,6 +294,7 @@ class ClientSession:
             return self._match(answer)
         if isinstance(answer, Goaway):
             self.going_away = str(answer.body.get("reason", "the server is going away"))
+            self.reloads = answer.body.get("reload") is True
             return None
         if isinstance(answer, Failure):
             raise error_from_wire(answer.error)

@@ -17,7 +17,7 @@ from openenv_gym.providers.owner import Owner
 from openenv_gym.providers.registry import PROVIDERS, provider_class
 
 
-__all__ = ["Item", "Survey", "clean", "survey"]
+__all__ = ["Item", "Survey", "clean", "log", "survey"]
 
 _LAST = ("directory", "guardian")  # removed when what they belong to is gone
 
@@ -137,6 +137,22 @@ def clean(items: Iterable[Item]) -> dict[Item, errors.OpenEnvGymError]:
         except errors.OpenEnvGymError as error:
             failed[item] = error
     return failed
+
+
+def log(item: Item, lines: int = 100) -> str:
+    """Return the last lines that a server has written.
+
+    Raises:
+        ProviderError: It is gone, or its provider does not keep what it writes.
+    """
+    read = getattr(_provider(item.provider), "log", None)
+    if read is None:
+        raise errors.ProviderError(
+            f"What {item.name} writes is kept where it runs ({item.provider}).",
+            hint="Ask there, with kubectl logs, docker service logs or the like.",
+        )
+    text: str = read(item, lines)
+    return text
 
 
 def _provider(name: str) -> Any:

@@ -24,11 +24,12 @@ from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.owner import Owner
 
 
-__all__ = ["directories", "processes", "remove"]
+__all__ = ["directories", "log", "processes", "remove"]
 
 _MOUNT = re.compile(r"openenv-[0-9a-f]{32}")
 _NEW_S = 60.0  # so long a directory may be without its owner's name: it is being made
 _END_S = 5.0
+_LOG_BYTES = 16 << 20
 
 
 def processes(*kinds: str) -> list[Item]:
@@ -86,6 +87,26 @@ def _owner_of(path: Path) -> Owner | None:
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return Owner.parse((path / OWNER_FILE).read_text())
     return None
+
+
+def log(item: Item, lines: int) -> str:
+    """Return the last lines that a server wrote: to a file without a name, which it has open.
+
+    Raises:
+        ProviderError: It has ended, or is another user's.
+    """
+    pid = item.detail.removeprefix("pid ").partition(",")[0]
+    try:
+        with open(f"/proc/{int(pid)}/fd/2", "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - _LOG_BYTES, 0))
+            text = file.read().decode(errors="replace")
+    except (OSError, ValueError) as error:
+        raise ProviderError(
+            f"The log of {item.kind} {item.name} cannot be read: {error}.",
+            hint="See what still runs with openenv-gym ps.",
+            data={"name": item.name},
+        ) from error
+    return "".join(text.splitlines(keepends=True)[-lines:]) if lines else ""
 
 
 def remove(item: Item) -> None:

@@ -210,6 +210,10 @@ class ProcessProvider:
         """Return what processes of this library have on this machine, directories included."""
         return [*local.processes("process", "egress", "guardian"), *local.directories()]
 
+    def log(self, item: Item, lines: int) -> str:
+        """Return the last lines that a server wrote; see `openenv_gym.providers.local.log`."""
+        return local.log(item, lines)
+
     def remove(self, item: Item) -> None:
         """End a server, or remove a directory; see `openenv_gym.providers.local.remove`."""
         local.remove(item)

@@ -42,6 +42,7 @@ def reach(
     timeout_s: float,
     wait_s: float,
     vector: dict[str, Any] | None = None,
+    multi_agent: dict[str, Any] | None = None,
     ca_file: str | None = None,
 ) -> Reached:
     """Open a session on a server that runs already.
@@ -58,7 +59,7 @@ def reach(
 
     models = {name: options.pop(name) for name in _MODELS if name in options}
     token = token_of_process()
-    if entry.package is None:
+    if entry.package is None and multi_agent is None:
         how = {
             **models,
             "token": token,
@@ -82,6 +83,7 @@ def reach(
             package=entry.package,
             token=token,
             vector=vector,
+            multi_agent=multi_agent,
             timeout_s=timeout_s,
             wait_s=wait_s,
         )

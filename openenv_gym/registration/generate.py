@@ -33,9 +33,30 @@ _PACKAGES: dict[str, dict[str, Any]] = {
         "image": "openenv-gym-atari",
         "vectorized": {"preprocess": True},
     },
+    "chess_env": {"distribution": "openenv-gym-chess", "image": "openenv-gym-chess"},
+    "coding_env": {
+        "distribution": "openenv-gym-coding",
+        "image": "openenv-gym-coding",
+        "untrusted": True,
+    },
+    "connect4_env": {
+        "distribution": "openenv-gym-connect4",
+        "image": "openenv-gym-connect4",
+        "resets_fully": True,
+        "step_us": 100,
+    },
     "echo_env": {"distribution": "openenv-gym-echo", "image": "openenv-gym-echo"},
+    "grid_world_env": {
+        "distribution": "openenv-gym-grid-world",
+        "image": "openenv-gym-grid-world",
+    },
     "finrl_env": {"distribution": "openenv-gym-finrl", "image": "openenv-gym-finrl"},
     "gymnasium": {"distribution": "openenv-gym", "image": "openenv-gym-gymnasium"},
+    "maze_env": {"distribution": "openenv-gym-maze", "image": "openenv-gym-maze"},
+    "snake_env": {"distribution": "openenv-gym-snake", "image": "openenv-gym-snake"},
+    "textarena_env": {"distribution": "openenv-gym-textarena", "image": "openenv-gym-textarena"},
+    "openspiel_env": {"distribution": "openenv-gym-openspiel", "image": "openenv-gym-openspiel"},
+    "pettingzoo_env": {"distribution": "openenv-gym-pettingzoo", "image": "openenv-gym-pettingzoo"},
 }
 """This project's packages; their manifests say the same and are not read at import."""
 
@@ -46,10 +67,41 @@ _OWN: dict[str, dict[str, Any]] = {
         "render_fps": 30,
         "kwargs": {"game": "pong"},
     },
+    "Chess-v0": {
+        "package": "chess_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
+    "Coding-v0": {"package": "coding_env", "render_modes": ["ansi"], "render_fps": 4},
+    "ConnectFour-v0": {
+        "package": "connect4_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 2,
+    },
     "Echo-v0": {"package": "echo_env", "render_modes": ["ansi"], "render_fps": 4},
+    "GridWorld-v0": {
+        "package": "grid_world_env",
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 4,
+    },
     "FinRL-v0": {"package": "finrl_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
     "Gymnasium-v0": {"package": "gymnasium"},
+    "Maze-v0": {"package": "maze_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 4},
+    "Snake-v0": {"package": "snake_env", "render_modes": ["ansi", "rgb_array"], "render_fps": 10},
+    "TextArena-v0": {"package": "textarena_env", "render_modes": ["ansi"], "render_fps": 4},
+    "OpenSpiel-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"game": "catch"},
+    },
     "Remote-v0": {},
+    "TextBlackjack-v0": {
+        "package": "openspiel_env",
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+        "kwargs": {"rules": "gymnasium"},
+    },
 }
 
 _STEP_US = {

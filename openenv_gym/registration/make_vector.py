@@ -204,7 +204,7 @@ class _Opening:
         self._entry = entry
         self.options = options
         self._described = described
-        self._limits = {"timeout_s": timeout_s, "wait_s": wait_s}
+        self._limits: dict[str, Any] = {"timeout_s": timeout_s, "wait_s": wait_s}
         self._provider = provider
         self._allow_unisolated = allow_unisolated
 

@@ -60,6 +60,7 @@ class SharedServer:
         timeout_s: float,
         wait_s: float,
         vector: dict[str, Any] | None = None,
+        multi_agent: dict[str, Any] | None = None,
     ) -> Connection:
         """Open a session for an id of the same package.
 
@@ -90,6 +91,7 @@ class SharedServer:
             package=entry.package,
             token=self.running.token,
             vector=vector,
+            multi_agent=multi_agent,
             timeout_s=timeout_s,
             wait_s=wait_s,
             connect_timeout_s=START_S,

@@ -85,6 +85,7 @@ def open_session(
     timeout_s: float,
     wait_s: float,
     vector: dict[str, Any] | None = None,
+    multi_agent: dict[str, Any] | None = None,
 ) -> Connection:
     """Open a session on a server that was just started; stop it where that fails.
 
@@ -101,6 +102,7 @@ def open_session(
             options,
             token=running.token,
             vector=vector,
+            multi_agent=multi_agent,
             timeout_s=timeout_s,
             wait_s=wait_s,
             connect_timeout_s=START_S,

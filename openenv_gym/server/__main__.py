@@ -24,7 +24,12 @@ from openenv_gym.server.egress import start_relay
 from openenv_gym.server.logs import LogFormat, log_to_stderr
 from openenv_gym.server.memory import give_back_memory
 from openenv_gym.server.mode import MODE_VARIABLE, Mode
-from openenv_gym.server.process import close_to_others, gain_nothing, raise_descriptor_limit
+from openenv_gym.server.process import (
+    close_to_others,
+    die_with,
+    gain_nothing,
+    raise_descriptor_limit,
+)
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
@@ -62,6 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--channel-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--owner-stdin", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--egress", type=_socket_path, help=argparse.SUPPRESS)
+    parser.add_argument("--reloaded-by", type=int, metavar="PID", help=argparse.SUPPRESS)
     parser.add_argument("--trim-log", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--confine",
@@ -163,6 +169,8 @@ def _serve(options: argparse.Namespace) -> int:
         gain_nothing()  # without it the kernel takes no filter; Swarm has no option for it
         if not close_system_calls():
             _log.warning("System calls are not closed on this kind of machine (--confine).")
+    if options.reloaded_by is not None:
+        die_with(options.reloaded_by)
     access = read_access(options)
     if options.owner_stdin:
         # The token is its first line; its end, later on, that the owner is gone.
@@ -196,17 +204,19 @@ def _serve(options: argparse.Namespace) -> int:
     if options.dial is not None:
         close_to_others()
         server.dial_owner(options.dial)
-    told = False
+    told = reloads = False
 
     def stop(signum: int, frame: object) -> None:
-        nonlocal told
+        nonlocal told, reloads
         if told:  # twice means now
             os._exit(128 + signum)
-        told = True
+        told, reloads = True, signum == signal.SIGHUP
         server.request_stop()
 
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, stop)
+    if options.reloaded_by is not None:
+        signal.signal(signal.SIGHUP, stop)
     # What was imported stays: without this, each full collection walks through all of it.
     gc.collect()
     gc.freeze()
@@ -219,7 +229,9 @@ def _serve(options: argparse.Namespace) -> int:
         if server.left - known > len(server.sessions):
             known = server.left
             give_back_memory()
-    if told:
+    if reloads:
+        server.drain(0.0, reloads=True)
+    elif told:
         open_sessions = len(server.sessions)
         if open_sessions and options.drain_s:
             print(

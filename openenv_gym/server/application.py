@@ -15,9 +15,13 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym.models.manifest import Manifest, load_manifest
 from openenv_gym.server.environment import AnyEnvironment, Environment
-from openenv_gym.server.host import EnvironmentHost
+from openenv_gym.server.host import EnvironmentHost, Host
 from openenv_gym.server.mcp.environment import MCPEnvironment
 from openenv_gym.server.mode import Mode
+from openenv_gym.server.multi_agent.hosting import is_multi_agent
+from openenv_gym.server.multi_agent.opening import open_multi_agent
+from openenv_gym.server.multi_agent.options import MultiAgentOptions
+from openenv_gym.server.multi_agent.seats import Games
 from openenv_gym.server.openenv.tasks import TaskProvider
 from openenv_gym.server.publication import Publication, publication_of
 from openenv_gym.server.vector.host import VectorHost
@@ -31,6 +35,10 @@ from openenv_gym.spaces.mapping import ModelMapping
 __all__ = ["Application", "create_app", "load_app"]
 
 Factory = Callable[..., AnyEnvironment]
+
+MultiAgentFactory = Callable[..., Any]
+"""Makes an `AECEnv` or a `ParallelEnv` of PettingZoo; its first argument is the form that is
+wanted, the others are the options of the session."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,7 @@ class Application:
         waits_elsewhere: Most of a step's time is spent waiting for something outside this process,
             so that all sub-environments of a vector session are to be in their steps at once.
         native: Makes a vectorised implementation of the environment.
+        multi_agent: Makes the environment for several agents; by default `factory` does.
         mode: Whether who connects controls the environment, or only calls its tools.
         tasks: What has its tasks (a `TaskProvider`); by default each environment, where it does.
         options: What environments are made with where a session does not say otherwise.
@@ -66,6 +75,7 @@ class Application:
     releases_gil: Callable[[dict[str, Any]], bool] = field(default=lambda options: False)
     waits_elsewhere: bool = False
     native: NativeFactory | None = None
+    multi_agent: MultiAgentFactory | None = None
     mode: Mode = field(default_factory=Mode.of_process)
     tasks: TaskProvider | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +108,13 @@ class Application:
 
     def _make(self, options: dict[str, Any]) -> AnyEnvironment:
         environment = self.factory(**options)
+        if is_multi_agent(environment):
+            environment.close()
+            raise errors.InvalidOptionError(
+                f"{self.name} has several agents.",
+                field="multi_agent",
+                hint="Use openenv_gym.pettingzoo.aec_env, parallel_env or join.",
+            )
         if isinstance(environment, MCPEnvironment):
             environment.mode = self.mode
             if self.pins(options):
@@ -121,6 +138,32 @@ class Application:
         )
         return make_vector_host(
             lambda: self._make(options), options, vector, traits, self.native, self.name
+        )
+
+    def open_multi_agent(
+        self, options: dict[str, Any], wanted: MultiAgentOptions, games: Games | None
+    ) -> Host:
+        """Make an environment with several agents, or take a seat in a shared one.
+
+        Raises:
+            InvalidOptionError: The factory does not take one of the options, or the environment
+                cannot be had in this form.
+            Exception: Whatever the factory raises.
+        """
+        options = {**self.options, **options}
+        make = self.multi_agent
+        if make is None:
+            check_options(self.factory, options)
+            return open_multi_agent(
+                lambda api: self.factory(**options),
+                options,
+                wanted,
+                games,
+                pinned=self.pins(options),
+            )
+        check_options(make, options, given=1)
+        return open_multi_agent(
+            lambda api: make(api, **options), options, wanted, games, pinned=self.pins(options)
         )
 
     def metadata(self) -> dict[str, Any]:
@@ -158,6 +201,7 @@ def create_app(
     version: str = "0",
     description: str = "",
     thread_affinity: bool = False,
+    multi_agent: MultiAgentFactory | None = None,
 ) -> Application:
     """Make an application of an `Environment` class, or of any function that makes environments.
 
@@ -169,6 +213,8 @@ def create_app(
         version: Version of the environment.
         description: One line for people.
         thread_affinity: Whether all calls must come from one thread.
+        multi_agent: Makes the environment for several agents, as PettingZoo has them; by default
+            `factory` does.
 
     Raises:
         SpaceError: A model that the class names has no space; `field` says where in it. Models
@@ -184,6 +230,7 @@ def create_app(
         version=version,
         description=description or summary,
         thread_affinity=thread_affinity,
+        multi_agent=multi_agent,
     )
 
 
@@ -295,14 +342,19 @@ def _check_models(factory: Factory) -> None:
                 ModelMapping.of(model)
 
 
-def check_options(factory: Factory, options: dict[str, Any]) -> None:
+def check_options(factory: Callable[..., Any], options: dict[str, Any], *, given: int = 0) -> None:
     """Compare options with the signature of a factory.
+
+    Args:
+        factory: What makes environments.
+        options: What it is to be called with.
+        given: Leading arguments that are no options.
 
     Raises:
         InvalidOptionError: One is unknown, or one is missing.
     """
-    _check_known(factory, options)
-    for name, parameter in _parameters(factory).items():
+    _check_known(factory, options, given)
+    for name, parameter in list(_parameters(factory).items())[given:]:
         required = parameter.default is parameter.empty and parameter.kind in (
             parameter.POSITIONAL_OR_KEYWORD,
             parameter.KEYWORD_ONLY,
@@ -313,8 +365,8 @@ def check_options(factory: Factory, options: dict[str, Any]) -> None:
             )
 
 
-def _check_known(factory: Factory, options: Mapping[str, Any]) -> None:
-    parameters = _parameters(factory)
+def _check_known(factory: Callable[..., Any], options: Mapping[str, Any], given: int = 0) -> None:
+    parameters = dict(list(_parameters(factory).items())[given:])
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for option in options:
@@ -327,7 +379,7 @@ def _check_known(factory: Factory, options: Mapping[str, Any]) -> None:
             )
 
 
-def _parameters(factory: Factory) -> Mapping[str, inspect.Parameter]:
+def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(factory).parameters
     except (TypeError, ValueError):  # what takes anything, for all that is known

@@ -14,14 +14,20 @@ from openenv_gym.protocol.generators import generator_state, same_state, set_sta
 from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
 from openenv_gym.server.environment import AnyEnvironment, Environment
-from openenv_gym.server.operations import find_operation, run_operation
+from openenv_gym.server.operations import find_operation, read_saved, run_operation
 from openenv_gym.server.scoring import begin_scoring
 from openenv_gym.server.typed_host import TYPED_OPERATIONS, TypedHost, mask_of
 from openenv_gym.spaces import space_to_data
 from openenv_gym.spaces.actions import check_hosted_action
 
 
-__all__ = ["EnvironmentHost", "Host", "describe_env", "with_numpy_arrays"]
+__all__ = [
+    "EnvironmentHost",
+    "Host",
+    "describe_env",
+    "describe_metadata",
+    "with_numpy_arrays",
+]
 
 _CHANGING = frozenset(
     {"reset", "step", "set", "call", "restore_state", "reset_typed", "step_typed", "mcp"}
@@ -197,17 +203,13 @@ class EnvironmentHost(TypedHost):
 
     def _restore_state(self, saved: Any) -> None:
         environment = self._environment("restore")
-        try:
-            steps, state = saved
-        except (TypeError, ValueError):
-            raise errors.ProtocolError(
-                "Expected what save_state returned.", field="saved"
-            ) from None
+        steps, state = read_saved(saved)
         environment.restore_state(state)
         if environment.rubric is not None:
             begin_scoring(environment.rubric)  # the steps that led to this state it cannot know
-        self._steps = int(steps)
+        self._steps = steps
         self._started = True
+        self._mask = None  # of another state
 
     def _environment(self, verb: str) -> Environment[Any, Any, Any]:
         if isinstance(self.env, TypedEnv):
@@ -267,15 +269,20 @@ def describe_env(env: Any, name: str) -> dict[str, Any]:
     Raises:
         SpaceError: A space cannot be carried.
     """
-    metadata = dict(env.metadata or {})
-    metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
     return {
         "name": name,
         "action_space": space_to_data(env.action_space),
         "observation_space": space_to_data(env.observation_space),
-        "metadata": {_sendable(key): _sendable(value) for key, value in metadata.items()},
+        "metadata": describe_metadata(env.metadata),
         "render_mode": env.render_mode,
     }
+
+
+def describe_metadata(metadata: dict[str, Any] | None) -> dict[Any, Any]:
+    """Return what WELCOME says of an environment's metadata: as text what cannot be sent."""
+    metadata = dict(metadata or {})
+    metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
+    return {_sendable(key): _sendable(value) for key, value in metadata.items()}
 
 
 def with_numpy_arrays(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

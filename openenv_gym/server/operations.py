@@ -9,7 +9,7 @@ from typing import Any
 from openenv_gym import errors
 
 
-__all__ = ["find_operation", "run_operation"]
+__all__ = ["find_operation", "read_saved", "run_operation"]
 
 Operation = Callable[..., Any]
 
@@ -46,3 +46,18 @@ def run_operation(operation: Operation, op: str, args: list[Any]) -> tuple[Any, 
             ) from None
         raise
     return value, time.perf_counter_ns() - begin_ns
+
+
+def read_saved(saved: Any) -> tuple[int, Any]:
+    """Return the number of steps and the environment's own data in what was saved.
+
+    Raises:
+        ProtocolError: It is nothing that ``save_state`` returned.
+    """
+    if isinstance(saved, (list, tuple)) and len(saved) == 2:
+        steps, state = saved
+        if type(steps) is int and 0 <= steps < 1 << 63:
+            return steps, state
+    raise errors.ProtocolError(
+        f"Expected what save_state returned, got {saved!r:.60}.", field="saved"
+    )

@@ -238,14 +238,20 @@ class Server:
         """Make `wait` return. Safe in a signal handler, where a lock would not be."""
         os.write(self._stop_end, b"x")
 
-    def drain(self, timeout_s: float) -> bool:
+    def drain(self, timeout_s: float, *, reloads: bool = False) -> bool:
         """Open no more sessions, tell clients, and wait for theirs to end.
+
+        Args:
+            timeout_s: How long to wait.
+            reloads: It is started anew, with edited code.
 
         Returns:
             Whether all sessions ended in time.
         """
         self.sessions.drain()
         notice = {"reason": "the server is shutting down", "after_s": timeout_s}
+        if reloads:
+            notice |= {"reason": "the server starts anew after an edit", "reload": True}
         packet = encode_packet(Goaway(notice).to_wire())
         with self._lock:
             connections = list(self._connections)

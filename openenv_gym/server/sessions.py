@@ -20,6 +20,7 @@ from openenv_gym.protocol.server_session import lost_session
 from openenv_gym.server.application import Application
 from openenv_gym.server.figures import Figures
 from openenv_gym.server.host import Host
+from openenv_gym.server.multi_agent import Games, read_multi_agent_options
 from openenv_gym.server.peers import PeerBounds
 from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.pool import Pool
@@ -121,6 +122,8 @@ class Sessions:
         self._pinned_threads = pinned_threads
         self._max_envs = max_envs
         self._next_pinned = 0
+        # With a prefix there are other processes, where the other players may be.
+        self._games = None if name_prefix else Games(pool.max_threads // 2)
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -143,7 +146,11 @@ class Sessions:
                 return None
             case {"open": {"options": dict()} as opening}:
                 self._check_package(opening)
-                if "vector" in opening:
+                if "multi_agent" in opening:
+                    opening["multi_agent"] = read_multi_agent_options(
+                        opening["multi_agent"], max_envs=self._max_envs
+                    )
+                elif "vector" in opening:
                     opening["vector"] = read_vector_options(
                         opening["vector"], max_envs=self._max_envs
                     )
@@ -203,6 +210,8 @@ class Sessions:
 
     def end_all(self) -> None:
         """End every session, those in a step after it."""
+        if self._games is not None:
+            self._games.stop()  # in whose steps players wait for each other
         for session in self.each():
             session.end()
         for pinned in self._pinned:
@@ -267,7 +276,10 @@ class Sessions:
         session: Session | None = None
         try:
             options, vector = opening["options"], opening.get("vector")
-            if vector is None:
+            many = opening.get("multi_agent")
+            if many is not None:
+                host = self._app.open_multi_agent(options, many, self._games)
+            elif vector is None:
                 host = self._app.open(options)
             else:
                 host = self._app.open_vector(options, vector, self._pool.max_threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gymnasium.vector.async_vector_env import AsyncState
@@ -108,6 +109,53 @@ class VectorCalls(VectorBase):
         self._state = AsyncState.WAITING_CALL
         self._wait(AsyncState.WAITING_CALL, None, self._recovery.give_up)
         self._recovery.note_attribute(name, values)
+
+    def save_states(self) -> tuple[Any, ...]:
+        """Return the states of all sub-environments, as plain data for `restore_states`.
+
+        Raises:
+            ClosedEnvironmentError: It is closed.
+            AlreadyPendingCallError: Another call waits to be completed.
+            NotImplementedError: The environment cannot do that.
+            ResetNeededError: A sub-environment was never reset.
+        """
+        self._assert_is_running()
+        self._check_free("save_states")
+        self._begin_call("save_states", [])
+        self._reads_generators = False
+        return self.call_wait()
+
+    def restore_states(self, states: Sequence[Any]) -> None:
+        """Return sub-environments to states that were saved, of these or of other ones.
+
+        What is in memory here, such as the last observations, stays as it is; the caller knows what
+        was seen where a state was saved. No autoreset is due after it.
+
+        Args:
+            states: A state for each sub-environment, of `save_states` or of the ``save_state()`` of
+                a single environment; None leaves one as it is.
+
+        Raises:
+            ClosedEnvironmentError: It is closed.
+            AlreadyPendingCallError: Another call waits to be completed.
+            ValueError: There are not as many states as sub-environments.
+            InvalidOptionError: A sub-environment does not take its state; the others have taken
+                theirs. ``data`` says which.
+            NotImplementedError: The environment cannot do that.
+        """
+        self._assert_is_running()
+        if len(states) != self.num_envs:
+            raise ValueError(f"Expected {self.num_envs} states, got {len(states)}.")
+        self._check_free("restore_states")
+        encode_packet([list(states)])  # what cannot be sent must not be noticed halfway
+        args = [[list(states[member.rows])] for member in self._fleet.members]
+        self._fleet.begin("restore_states", args)
+        self._state = AsyncState.WAITING_CALL
+        self._wait(AsyncState.WAITING_CALL, None, self._recovery.give_up)
+        for member in self._fleet.members:
+            for row, state in enumerate(states[member.rows]):
+                if state is not None:
+                    member.over[row] = False
 
     def _begin_call(self, op: str, args: list[Any]) -> None:
         self._fleet.begin(op, [args] * len(self._fleet.members))

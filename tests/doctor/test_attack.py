@@ -10,6 +10,7 @@ from openenv_gym.doctor.attack import report
 from openenv_gym.doctor.attack.battery import Battery, Finding
 from openenv_gym.doctor.attack.rows import ROWS, Held, Row
 from openenv_gym.providers.docker import container
+from openenv_gym.providers.docker.contexts import environment_packages
 from tests.support.images import image
 
 
@@ -47,6 +48,16 @@ def test_attacks_that_are_refused(docker: Any) -> None:
 @pytest.mark.timeout(1800)
 def test_all_attacks(docker: Any) -> None:
     assert not_held(run(docker, list(ROWS))) == []
+
+
+@pytest.mark.long
+@pytest.mark.images
+@pytest.mark.container
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("package", environment_packages())
+def test_all_attacks_on_an_environment(docker: Any, package: str) -> None:
+    with Battery(docker, image(package), rows=list(ROWS)) as battery:
+        assert not_held(battery.run()) == []
 
 
 @pytest.mark.container

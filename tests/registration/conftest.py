@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CHESS = """
+LUDO = """
 spec_version: 1
-name: chess_env
+name: ludo_env
 version: 1.2.0
 license: GPL-3.0-or-later
 untrusted: true
 ids:
-  - id: Chess-v0
+  - id: Ludo-v0
     kwargs: {opponent: random, skill: 3}
     render_modes: [ansi, rgb_array]
     render_fps: 2
@@ -37,7 +37,7 @@ def site(tmp_path: Path) -> Path:
 def install(site: Path) -> Callable[..., Path]:
     """Put a package and its metadata into `site`, as pip would; importing it is an error."""
 
-    def install(package: str, manifest: str | None = CHESS) -> Path:
+    def install(package: str, manifest: str | None = LUDO) -> Path:
         directory = site / package
         directory.mkdir(parents=True)
         directory.joinpath("__init__.py").write_text("raise RuntimeError('imported')\n")

@@ -32,13 +32,13 @@ def _site_on_path(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_installed_package_is_found_without_importing_it(install: Callable[..., Path]) -> None:
-    install("chess_env")
+    install("ludo_env")
     assert discover(load_catalogue()) == {
-        "openenv/Chess-v0": CatalogueEntry(
-            id="openenv/Chess-v0",
-            package="chess_env",
-            distribution="openenv-gym-chess",
-            image="openenv-gym-chess",
+        "openenv/Ludo-v0": CatalogueEntry(
+            id="openenv/Ludo-v0",
+            package="ludo_env",
+            distribution="openenv-gym-ludo",
+            image="openenv-gym-ludo",
             render_modes=("ansi", "rgb_array"),
             render_fps=2,
             max_episode_steps=200,
@@ -48,7 +48,7 @@ def test_an_installed_package_is_found_without_importing_it(install: Callable[..
             untrusted=True,
         )
     }
-    assert "chess_env" not in sys.modules
+    assert "ludo_env" not in sys.modules
 
 
 def test_manifests_of_the_catalogue_are_not_read(install: Callable[..., Path], caplog: Any) -> None:
@@ -69,8 +69,8 @@ def test_a_broken_package_is_named_and_left_out(
     install: Callable[..., Path], caplog: Any, manifest: str | None, reason: str
 ) -> None:
     install("broken_env", manifest)
-    install("chess_env")
-    assert list(discover(load_catalogue())) == ["openenv/Chess-v0"]
+    install("ludo_env")
+    assert list(discover(load_catalogue())) == ["openenv/Ludo-v0"]
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "'broken_env'" in record.getMessage()
@@ -86,10 +86,10 @@ def test_a_package_that_is_gone(install: Callable[..., Path], caplog: Any) -> No
 def test_an_entry_point_that_names_no_package(
     install: Callable[..., Path], site: Path, caplog: Any
 ) -> None:
-    install("chess_env")
+    install("ludo_env")
     (points,) = site.glob("*.dist-info/entry_points.txt")
     points.write_text(f"{points.read_text()}bad = !not a package!\n")
-    assert list(discover(load_catalogue())) == ["openenv/Chess-v0"]
+    assert list(discover(load_catalogue())) == ["openenv/Ludo-v0"]
     assert "Entry point 'bad' ('!not a package!') is left out" in caplog.text
 
 
@@ -162,7 +162,10 @@ def test_find_manifest_of_another_package(package: str) -> None:
         find_manifest(package)
 
 
-@pytest.mark.parametrize("package", ["atari_env", "echo_env"])
+@pytest.mark.parametrize(
+    "package",
+    ["atari_env", "echo_env", "grid_world_env", "maze_env", "snake_env", "textarena_env"],
+)
 def test_our_manifests_say_what_the_catalogue_says(package: str) -> None:
     path = Path(openenv_gym.__file__).parents[1] / "envs" / package / "openenv.yaml"
     if not path.exists():

@@ -106,13 +106,13 @@ print("openenv/CartPole-v1" in gymnasium.registry)
 
 def test_installed_packages_extend_the_catalogue(site: Path, install: Callable[..., Path]) -> None:
     install("broken_env", "name: [")
-    install("chess_env")
+    install("ludo_env")
     code = """
 import sys, gymnasium, openenv_gym
 from gymnasium.envs.registration import load_env_creator
-spec = gymnasium.spec("openenv/Chess-v0")
+spec = gymnasium.spec("openenv/Ludo-v0")
 print(spec.max_episode_steps, spec.kwargs, load_env_creator(spec.entry_point).metadata)
-assert not {"chess_env", "broken_env"} & set(sys.modules)
+assert not {"ludo_env", "broken_env"} & set(sys.modules)
 """
     output = run(code, site)
     assert "200 {'opponent': 'random', 'skill': 3} {'render_modes': ['human', 'ansi'" in output
@@ -206,7 +206,7 @@ def test_lookup() -> None:
     with pytest.raises(UnknownEnvironmentError, match="Is the package that brings it installed"):
         lookup("Zzzzzzzzzzz-v123")
     with pytest.raises(UnknownEnvironmentError, match="Is the package that brings it installed"):
-        lookup("openenv/Guess-v0")  # the namespace is no likeness
+        lookup("openenv/Whist-v0")  # the namespace is no likeness
 
 
 def test_public_names() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from atari_env.server.games import find_game
 from atari_env.server.plain import PlainGame
 from atari_env.server.preprocessed import PreprocessedGame
 from openenv_gym.errors import InvalidOptionError
+from openenv_gym.models import Action
 from openenv_gym.server import Environment
 
 
@@ -30,6 +32,7 @@ AnyAction = AtariAction | AtariContinuousAction
 AnyObservation = AtariObservation | AtariSoundObservation
 
 _SAVED_VERSION = 1
+_FOREIGN_FIELDS = frozenset({"game_name", "obs_type", "full_action_space"})
 
 
 class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
@@ -110,6 +113,19 @@ class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
         )
         self.count_step()
         return self._observation(*result)
+
+    def read_action(self, data: Mapping[str, Any]) -> Action:
+        """Return the action that a typed client sent.
+
+        Clients of OpenEnv name a game with each action, which counts for nothing: the server goes
+        by its options.
+
+        Raises:
+            pydantic.ValidationError: The model refuses it.
+        """
+        return super().read_action(
+            {name: value for name, value in data.items() if name not in _FOREIGN_FIELDS}
+        )
 
     def _observation(
         self,

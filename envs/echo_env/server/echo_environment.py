@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from echo_env.models import EchoAction, EchoObservation
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import CallToolAction, CallToolObservation, State
+from openenv_gym.rubrics import Rubric, load_rubric
 from openenv_gym.server import MCPEnvironment, tool
 
 
@@ -26,6 +27,7 @@ class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
         episode_length: Truncate an episode after this many steps; None for never. (Gymnasium's
             own ``max_episode_steps`` does the same from outside.)
         render_mode: ``"ansi"`` to have `render` return the last echo, or None.
+        rubric: Gives the reward in place of the one above; see `openenv_gym.rubrics`.
 
     Raises:
         InvalidOptionError: An option has a value that is not taken.
@@ -37,7 +39,11 @@ class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}
 
     def __init__(
-        self, *, episode_length: int | None = None, render_mode: str | None = None
+        self,
+        *,
+        episode_length: int | None = None,
+        render_mode: str | None = None,
+        rubric: Rubric | str | None = None,
     ) -> None:
         if episode_length is not None and (type(episode_length) is not int or episode_length < 1):
             raise InvalidOptionError(
@@ -49,6 +55,7 @@ class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
                 f"render_mode={render_mode!r}: expected 'ansi' or None.", field="render_mode"
             )
         self.render_mode = render_mode
+        self.rubric = load_rubric(rubric)
         self._episode_length = episode_length
         self._message = ""
 

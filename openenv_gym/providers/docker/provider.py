@@ -232,6 +232,17 @@ class DockerProvider:
                 for container in labelled(client)
             ]
 
+    def log(self, item: Item, lines: int) -> str:
+        """Return the last lines that a container wrote.
+
+        Raises:
+            ProviderError: It is gone, or no daemon answers.
+        """
+        client = connect_daemon(sweeping=False)
+        with translated(f"read the log of {item.name}", ""):
+            data: bytes = client.containers.get(item.name).logs(tail=lines)
+        return data.decode(errors="replace")
+
     def remove(self, item: Item) -> None:
         """Remove a container with what was made for it.
 

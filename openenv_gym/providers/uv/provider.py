@@ -85,6 +85,10 @@ class UvProvider:
         """Return the servers in virtual environments on this machine."""
         return local.processes("uv")
 
+    def log(self, item: Item, lines: int) -> str:
+        """Return the last lines that a server wrote; see `openenv_gym.providers.local.log`."""
+        return local.log(item, lines)
+
     def remove(self, item: Item) -> None:
         """End a server; see `openenv_gym.providers.local.remove`."""
         local.remove(item)

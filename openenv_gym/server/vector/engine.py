@@ -16,6 +16,7 @@ from openenv_gym.server.vector.failures import raise_failures, reset_needed
 from openenv_gym.server.vector.infos import batch_infos
 from openenv_gym.server.vector.observations import ObservationBatcher, detached
 from openenv_gym.server.vector.partial import MAX_THREADS, PartialSteps
+from openenv_gym.server.vector.saving import restore_sub_environment, save_sub_environment
 from openenv_gym.server.vector.stepping import STEPPERS, Members, Outcome, close_quietly
 
 
@@ -54,6 +55,12 @@ class Engine(Protocol):
 
     def set(self, name: str, values: Sequence[Any]) -> None:
         """Set an attribute of each."""
+
+    def save(self) -> list[Any]:
+        """Return the state of each."""
+
+    def restore(self, states: Sequence[Any]) -> None:
+        """Return each to a state that was saved; None leaves one as it is."""
 
     def close(self) -> None:
         """Close all."""
@@ -336,6 +343,36 @@ class SubEnvironments:
     def set(self, name: str, values: Sequence[Any]) -> None:
         """Set an attribute of each to its value."""
         self._each(lambda i: self.envs[i].set_wrapper_attr(name, values[i]))
+
+    def save(self) -> list[Any]:
+        """Return the state of each.
+
+        Raises:
+            ResetNeededError: One was never reset.
+            OpenEnvGymError: One cannot do that; ``data`` says which.
+        """
+        if not self._started:
+            self._need_reset("save_states", self._all)
+        return self._each(lambda i: save_sub_environment(self.envs[i]))
+
+    def restore(self, states: Sequence[Any]) -> None:
+        """Return each to a state that was saved; None leaves one as it is.
+
+        Raises:
+            OpenEnvGymError: One does not take it; ``data`` says which. The others have done so.
+        """
+        members = self._members
+
+        def restore(i: int) -> None:
+            if states[i] is not None:
+                restore_sub_environment(self.envs[i], states[i])
+                members.due[i] = members.over[i] = False
+                members.started[i] = True
+
+        try:
+            self._each(restore)
+        finally:
+            self._started = all(members.started)
 
     def _each(self, work: Any) -> list[Any]:
         found: list[Any] = []

@@ -193,6 +193,20 @@ class VectorHost:
             )
         self.engine.set(name, values)
 
+    def _save_states(self) -> list[Any]:
+        if self.engine.pending:
+            raise self._busy("save_states")
+        return self.engine.save()
+
+    def _restore_states(self, states: Any) -> None:
+        if self.engine.pending:
+            raise self._busy("restore_states")
+        if not isinstance(states, (list, tuple)) or len(states) != self._count:
+            raise errors.ProtocolError(
+                f"Expected an array of {self._count} states, got {states!r:.40}.", field="states"
+            )
+        self.engine.restore(states)
+
     def _ping(self) -> None:
         """Do nothing."""
 
@@ -288,5 +302,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "render": VectorHost._render,
     "call": VectorHost._call,
     "set": VectorHost._set,
+    "save_states": VectorHost._save_states,
+    "restore_states": VectorHost._restore_states,
     "ping": VectorHost._ping,
 }

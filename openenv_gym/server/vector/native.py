@@ -237,6 +237,22 @@ class NativeEngine:
             )
         setattr(self.env, name, values[0])
 
+    def save(self) -> list[Any]:
+        """Refuse: an implementation of all at once has no states of single ones.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(f"{type(self.env).__name__} cannot save states.")
+
+    def restore(self, states: Sequence[Any]) -> None:
+        """Refuse likewise.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(f"{type(self.env).__name__} cannot restore states.")
+
     def close(self) -> None:
         """Close the implementation."""
         self.env.close()

@@ -20,7 +20,7 @@ import sys
 import time
 
 
-__all__ = ["MARKER", "main"]
+__all__ = ["MARKER", "empty_directory", "main"]
 
 MARKER = "OPENENV_SESSION"  # variable by which what a session started is found
 
@@ -42,7 +42,7 @@ def main() -> int:
     else:
         gone = _kill_marked(marker)
     try:
-        _empty(directory)
+        empty_directory(directory)
         if what == "remove":
             os.rmdir(directory)
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def _remove_shared_memory(user: int) -> None:
                     getattr(libc, function)(number, *arguments)
 
 
-def _empty(directory: str) -> None:
+def empty_directory(directory: str) -> None:
     """Remove all that is in a directory, however deep and whatever its modes; follow nothing.
 
     It goes down and up again by single steps, for a path may be longer than the system takes.

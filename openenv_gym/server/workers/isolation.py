@@ -20,7 +20,7 @@ from openenv_gym import errors
 from openenv_gym.server.workers.cleaner import MARKER
 
 
-__all__ = ["Slot", "Slots"]
+__all__ = ["Slot", "Slots", "can_change_user", "free_users"]
 
 _log = logging.getLogger("openenv_gym.server")
 
@@ -110,7 +110,7 @@ class Slots:
                 "and read each other's files. Run it as root to separate them."
             )
         elif first_user is None:
-            self._first_user = _free_users(2 * count)
+            self._first_user = free_users(2 * count)
 
     def __len__(self) -> int:
         return len(self._free)
@@ -194,14 +194,21 @@ def can_change_user() -> bool:
     return False
 
 
-def _free_users(count: int) -> int:
-    """Choose so many numbers in a row that are no user of this system, and return the first."""
+def free_users(count: int) -> int:
+    """Choose so many numbers in a row that are no user of this system, and return the first.
+
+    Raises:
+        IsolationError: There are none.
+    """
     known = {entry.pw_uid for entry in pwd.getpwall()}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
+            # Of all its users: the owner of the directory is root for some that are another's.
             with contextlib.suppress(OSError):
                 if name.isdigit():
-                    known.add(os.stat(f"/proc/{name}").st_uid)
+                    with open(f"/proc/{name}/status") as status:
+                        found = next(line for line in status if line.startswith("Uid:"))
+                    known.update(map(int, found.split()[1:]))
     for _ in range(100):
         first = secrets.choice(range(_USERS.start, max(_USERS.stop - count, _USERS.start + 1)))
         if not known.intersection(range(first, first + count)):

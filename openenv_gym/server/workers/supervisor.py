@@ -144,11 +144,11 @@ class Supervisor(Server):
     def _free_place(self, peer: str) -> None:
         self._dispatcher.free_place(peer)
 
-    def drain(self, timeout_s: float) -> bool:
-        """See `Server`."""
+    def drain(self, timeout_s: float, *, reloads: bool = False) -> bool:
+        """See `Server`; sessions in workers end as if it stopped for good."""
         self.sessions.drain()
         self._staff.drain(timeout_s)
-        return super().drain(timeout_s)
+        return super().drain(timeout_s, reloads=reloads)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """See `Server`."""

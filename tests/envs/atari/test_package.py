@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+from pydantic import ValidationError
 
 import atari_env
 from atari_env.models import action_model, observation_model
@@ -58,3 +60,11 @@ def test_app_makes_environments():
     assert host.execute("call", ["ale.lives", [], {}])[0] == 5
     assert host.execute("state", [])[0]["lives"] == 5
     host.close()
+
+
+def test_an_action_of_openenvs_client_names_a_game_too():
+    env = AtariEnvironment("breakout")
+    sent = {"action_id": 2, "game_name": "pong", "obs_type": "rgb", "full_action_space": False}
+    assert env.read_action(sent) == env.action_model(action_id=2)
+    with pytest.raises(ValidationError, match="frameskip"):
+        env.read_action({"action_id": 2, "frameskip": 4})

@@ -67,6 +67,66 @@ def test_atari() -> None:
     assert np.array_equal(frames[0], first) and np.array_equal(frames[1], then)
 
 
+def test_connect4() -> None:
+    """It plays both sides, as on OpenEnv's own server."""
+    columns = [3, 2, 3, 2, 3, 2, 3]
+    with ours("connect4_env", "--option", "opponent=self") as url:
+        script: Script = [["reset", {"seed": 1}], *(["step", {"column": c}] for c in columns)]
+        answers = drive(url, [*script, ["step", {"column": 1}], ["state"]])
+    assert answers[0]["observation"]["legal_actions"] == list(range(7))
+    assert answers[0]["observation"]["board"] == [[0] * 7] * 6
+    assert answers[1]["observation"]["board"][5] == [0, 0, 0, 1, 0, 0, 0]
+    assert [answer["metadata"]["next_player"] for answer in answers[:3]] == [1, -1, 1]
+    assert [answer["reward"] for answer in answers[1:8]] == [0.0] * 6 + [1.0]
+    assert [answer["done"] for answer in answers[1:8]] == [False] * 6 + [True]
+    assert "over" in answers[8]["text"]
+    assert answers[9]["next_player"] == -1 and answers[9]["step_count"] == 7
+
+
+# What OpenEnv's client sends to environments that OpenEnv has as well, and what it gets back.
+SMALL: dict[str, tuple[tuple[str, ...], Script, dict[str, Any]]] = {
+    "grid_world_env": (
+        (),
+        [["reset", {}], ["step", {"action": "DOWN"}], ["step", {"action": "NORTH"}], ["state"]],
+        {"x": 1, "y": 0, "message": ""},
+    ),
+    "maze_env": (
+        ("--option", 'maze=["S.","E."]'),
+        [["reset", {"seed": 1}], ["step", {"action": 3}], ["step", {"action": 9}], ["state"]],
+        {"legal_actions": [1, 2], "current_position": [1, 0], "previous_position": [0, 0]},
+    ),
+    "snake_env": (
+        ("--option", "height=8", "--option", "width=8"),
+        [["reset", {"seed": 1}], ["step", {"action": 1}], ["step", {"action": 9}], ["state"]],
+        {"episode_steps": 1, "episode_kills": 0},
+    ),
+    "textarena_env": (
+        ("--option", "env_id=GuessTheNumber-v0"),
+        [["reset", {"seed": 1}], ["step", {"message": "[9]"}], ["step", {"massage": 1}], ["state"]],
+        {"current_player_id": 0, "legal_players": [0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("environment", SMALL)
+def test_small_environments(environment: str) -> None:
+    options, script, wanted = SMALL[environment]
+    with ours(environment, *options) as url:
+        first, then, wrong, state = drive(url, script)
+    assert first["done"] is False
+    seen = then["observation"]
+    assert {name: seen[name] for name in wanted} == wanted
+    assert isinstance(then["reward"], float)
+    assert "error" in wrong
+    assert state["step_count"] == 1
+    if environment == "snake_env":
+        grid, planes = np.array(seen["grid"]), np.array(seen["observation"])
+        assert np.array_equal(planes[..., 7] == 1, grid == 5)
+    if environment == "textarena_env":
+        assert seen["messages"][-1]["sender_id"] == -1
+        assert "raw_state" not in state
+
+
 def picture(observation: dict[str, Any]) -> Any:
     (found,) = [value for name, value in observation.items() if name != "metadata"]
     return found
@@ -121,6 +181,10 @@ def test_an_episode_that_is_cut_off() -> None:
     [
         ("echo_env",),
         ("atari_env",),
+        ("grid_world_env",),
+        ("maze_env",),
+        ("snake_env",),
+        ("textarena_env", "--option", "env_id=TicTacToe-v0"),
         ("gymnasium", "--option", "env_id=CartPole-v1"),
         ("gymnasium",),
         ("echo_env", "--workers", "2"),

@@ -13,17 +13,17 @@ from openenv_gym.registration import forget_environments
 from tests.support.fake_hub import FakeHub
 
 
-CHESS = "name: chess_env\nversion: 1.2.0\ndescription: A game.\nids: [{id: Chess-v0}]\n"
+LUDO = "name: ludo_env\nversion: 1.2.0\ndescription: A game.\nids: [{id: Ludo-v0}]\n"
 
 CODE = """
 from pydantic import Field
 from openenv_gym import Action, EnvClient
 
-class ChessAction(Action):
+class LudoAction(Action):
     move: str = Field(max_length=5)
 
-class ChessEnv(EnvClient):
-    action_model = ChessAction
+class LudoEnv(EnvClient):
+    action_model = LudoAction
 """
 
 
@@ -51,9 +51,9 @@ def install(site: Path) -> Callable[..., Path]:
     """Install a package as pip would."""
 
     def install(
-        package: str = "chess_env",
+        package: str = "ludo_env",
         *,
-        manifest: str | None = CHESS,
+        manifest: str | None = LUDO,
         init: str = "",
         client: str | None = CODE,
         distribution: str | None = None,

@@ -48,77 +48,77 @@ def test_the_list_imports_nothing(
     install: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(init="raise RuntimeError('imported')")
-    assert {"atari", "chess", "echo"} <= set(find_environments())
+    assert {"atari", "ludo", "echo"} <= set(find_environments())
     AutoEnv.list_environments()
     AutoAction.list_actions()
     shown = capsys.readouterr().out
-    assert "A game." in shown and "openenv/Chess-v0" in shown and "ChessAction (chess_env)" in shown
-    assert "chess_env" not in sys.modules
+    assert "A game." in shown and "openenv/Ludo-v0" in shown and "LudoAction (ludo_env)" in shown
+    assert "ludo_env" not in sys.modules
 
 
 def test_what_is_known_of_an_environment(install: Callable[..., Path]) -> None:
-    install(manifest=CHESS_WITH_CLASSES, init="raise RuntimeError('imported')")
-    assert AutoEnv.get_env_info("chess-env") == {
-        "env_key": "chess",
-        "name": "chess_env",
-        "package": "openenv-gym-chess",
+    install(manifest=LUDO_WITH_CLASSES, init="raise RuntimeError('imported')")
+    assert AutoEnv.get_env_info("ludo-env") == {
+        "env_key": "ludo",
+        "name": "ludo_env",
+        "package": "openenv-gym-ludo",
         "version": "0.1.0",
         "description": "",
         "env_class": "Board",
-        "action_class": "ChessMove",
-        "observation_class": "ChessObservation",
-        "module": "chess_env",
-        "default_image": "openenv-gym-chess",
+        "action_class": "LudoMove",
+        "observation_class": "LudoObservation",
+        "module": "ludo_env",
+        "default_image": "openenv-gym-ludo",
         "spec_version": 1,
-        "ids": ["openenv/Chess-v0"],
+        "ids": ["openenv/Ludo-v0"],
         "installed": True,
     }
-    assert AutoAction.get_action_info("chess") == {
-        "env_key": "chess",
-        "env_name": "chess_env",
-        "package": "openenv-gym-chess",
-        "action_class": "ChessMove",
-        "observation_class": "ChessObservation",
-        "module": "chess_env",
+    assert AutoAction.get_action_info("ludo") == {
+        "env_key": "ludo",
+        "env_name": "ludo_env",
+        "package": "openenv-gym-ludo",
+        "action_class": "LudoMove",
+        "observation_class": "LudoObservation",
+        "module": "ludo_env",
     }
 
 
-CHESS_WITH_CLASSES = """
-name: chess_env
-client: chess_env.other:Board
-action: ChessMove
-ids: [{id: Chess-v0}]
+LUDO_WITH_CLASSES = """
+name: ludo_env
+client: ludo_env.other:Board
+action: LudoMove
+ids: [{id: Ludo-v0}]
 """
 
 
 def test_classes_that_a_manifest_names(install: Callable[..., Path]) -> None:
-    directory = install(manifest=CHESS_WITH_CLASSES, init="class ChessMove: ...")
+    directory = install(manifest=LUDO_WITH_CLASSES, init="class LudoMove: ...")
     (directory / "other.py").write_text("class Board: ...")
-    assert AutoEnv.get_env_class("chess").__module__ == "chess_env.other"
-    assert AutoAction.from_env("chess").__name__ == "ChessMove"
-    assert AutoEnv.get_env_class("Chess-v0").__name__ == "Board"
+    assert AutoEnv.get_env_class("ludo").__module__ == "ludo_env.other"
+    assert AutoAction.from_env("ludo").__name__ == "LudoMove"
+    assert AutoEnv.get_env_class("Ludo-v0").__name__ == "Board"
 
 
 def test_a_class_that_a_manifest_names_in_vain(install: Callable[..., Path]) -> None:
-    install(manifest=CHESS_WITH_CLASSES, client="")
-    with pytest.raises(errors.ManifestError, match=r"chess_env\.other") as caught:
-        AutoEnv.from_env("chess")
+    install(manifest=LUDO_WITH_CLASSES, client="")
+    with pytest.raises(errors.ManifestError, match=r"ludo_env\.other") as caught:
+        AutoEnv.from_env("ludo")
     assert caught.value.field == "client"
 
 
 def test_a_package_without_a_client_has_the_generic_one(install: Callable[..., Path]) -> None:
     install(client=None)
-    assert AutoEnv.get_env_class("chess") is GenericEnvClient
-    assert AutoAction.from_env("chess") is GenericAction
+    assert AutoEnv.get_env_class("ludo") is GenericEnvClient
+    assert AutoAction.from_env("ludo") is GenericAction
 
 
 def test_a_package_that_cannot_be_imported(install: Callable[..., Path]) -> None:
     install(init="import no_such_thing")
     with pytest.raises(errors.ConfigurationError, match="no_such_thing") as caught:
-        AutoEnv.from_env("chess")
+        AutoEnv.from_env("ludo")
     assert "skip_install=True" in str(caught.value)
-    assert type(AutoEnv.from_env("chess", skip_install=True)) is GenericEnvClient
-    assert AutoAction.from_env("chess", skip_install=True) is GenericAction
+    assert type(AutoEnv.from_env("ludo", skip_install=True)) is GenericEnvClient
+    assert AutoAction.from_env("ludo", skip_install=True) is GenericAction
 
 
 def test_a_package_that_is_not_installed_runs_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

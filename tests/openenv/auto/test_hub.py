@@ -164,19 +164,19 @@ def no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_installed_unasked(hub: FakeHub, no_pip: None) -> None:
-    hub.spaces["ann/chess"] = {"sha": SHA}
-    assert type(AutoEnv.from_env("ann/chess")) is GenericEnvClient
-    assert AutoEnv.get_env_class("ann/chess") is GenericEnvClient
-    assert AutoAction.from_hub("ann/chess") is GenericAction
+    hub.spaces["ann/ludo"] = {"sha": SHA}
+    assert type(AutoEnv.from_env("ann/ludo")) is GenericEnvClient
+    assert AutoEnv.get_env_class("ann/ludo") is GenericEnvClient
+    assert AutoAction.from_hub("ann/ludo") is GenericAction
     for trusting in (True, False):
-        client = AutoEnv.from_env("ann/chess", trust_remote_code=trusting, skip_install=True)
+        client = AutoEnv.from_env("ann/ludo", trust_remote_code=trusting, skip_install=True)
         assert type(client) is GenericEnvClient
 
 
 def test_a_package_is_installed_on_the_word_of_the_caller(
     hub: FakeHub, install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub.spaces["ann/chess"] = {"sha": SHA}
+    hub.spaces["ann/ludo"] = {"sha": SHA}
     commands = []
 
     def run(command: list[str], **arguments: Any) -> Any:
@@ -185,36 +185,36 @@ def test_a_package_is_installed_on_the_word_of_the_caller(
         kept = Path(command[command.index("--constraint") + 1]).read_text()
         assert f"numpy=={importlib.metadata.version('numpy')}" in kept.split("\n")
         install()
-        found = {"install": [{"requested": True, "metadata": {"name": "openenv_gym-chess"}}]}
+        found = {"install": [{"requested": True, "metadata": {"name": "openenv_gym-ludo"}}]}
         Path(command[command.index("--report") + 1]).write_text(json.dumps(found))
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", run)
-    client = AutoEnv.from_env("ann/chess", trust_remote_code=True)
-    assert type(client).__name__ == "ChessEnv"
-    assert f"git+{hub.url}/spaces/ann/chess@{SHA}" in commands[0]
+    client = AutoEnv.from_env("ann/ludo", trust_remote_code=True)
+    assert type(client).__name__ == "LudoEnv"
+    assert f"git+{hub.url}/spaces/ann/ludo@{SHA}" in commands[0]
     # It is there from now on.
-    action = AutoAction.from_env("ann/chess", trust_remote_code=True)
-    assert action.__name__ == "ChessAction"
+    action = AutoAction.from_env("ann/ludo", trust_remote_code=True)
+    assert action.__name__ == "LudoAction"
     assert len(commands) == 1
 
 
 @pytest.mark.parametrize("sha", [None, "main", "0" * 39], ids=str)
 def test_nothing_is_installed_that_has_no_commit(hub: FakeHub, no_pip: None, sha: Any) -> None:
-    hub.spaces["ann/chess"] = {"sha": sha}
+    hub.spaces["ann/ludo"] = {"sha": sha}
     with pytest.raises(errors.ConfigurationError, match="names no commit") as caught:
-        AutoEnv.from_env("ann/chess", trust_remote_code=True)
-    assert f"pip install git+{hub.url}/spaces/ann/chess" in str(caught.value)
+        AutoEnv.from_env("ann/ludo", trust_remote_code=True)
+    assert f"pip install git+{hub.url}/spaces/ann/ludo" in str(caught.value)
 
 
 def test_a_package_that_cannot_be_installed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.spaces["ann/chess"] = {"sha": SHA}
+    hub.spaces["ann/ludo"] = {"sha": SHA}
 
     def run(command: list[str], **_: Any) -> Any:
         return subprocess.CompletedProcess(command, 1, "", "no \x1b[31mgit here")
 
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(errors.ConfigurationError, match="git here") as caught:
-        AutoEnv.from_env("ann/chess", trust_remote_code=True)
+        AutoEnv.from_env("ann/ludo", trust_remote_code=True)
     assert "\x1b" not in str(caught.value)
-    assert f"-m pip install git+{hub.url}/spaces/ann/chess@{SHA}" in str(caught.value)
+    assert f"-m pip install git+{hub.url}/spaces/ann/ludo@{SHA}" in str(caught.value)

@@ -1,0 +1,156 @@
+"""One game being played: chance and opponents move by themselves until the agent has a choice."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyspiel
+
+from openspiel_env.models import NO_ACTION
+from openspiel_env.server.games import draws_by_itself
+from openspiel_env.server.opponents import Opponent
+
+
+__all__ = ["Match"]
+
+_MAX_DEALS = 1000
+
+
+class Match:
+    """A game with its present state.
+
+    Attributes:
+        game: The game.
+        state: Where it is: the agent has a choice, or the game is over.
+        player: Whose view is shown: the agent, or with nobody else to move, who moves or moved
+            last.
+        opponent_action: Last action of another player, or `NO_ACTION`.
+    """
+
+    def __init__(self, game: pyspiel.Game, agent: int, opponent: Opponent | None) -> None:
+        """Prepare a match; `begin` starts it.
+
+        Args:
+            game: The game.
+            agent: Number of the player that the agent is.
+            opponent: Chooses for the others; None: the agent moves for all.
+        """
+        self.game = game
+        self.state: pyspiel.State = game.new_initial_state()
+        self.player = agent
+        self.opponent_action = NO_ACTION
+        self._agent = agent
+        self._opponent = opponent
+
+    def begin(self, rng: np.random.Generator) -> None:
+        """Begin a new game.
+
+        What is over before the agent had a choice (others folded, say) is dealt again.
+
+        Raises:
+            RuntimeError: That happens again and again.
+        """
+        for _ in range(_MAX_DEALS):
+            if draws_by_itself(self.game):
+                params = {**self.game.get_parameters(), "rng_seed": int(rng.integers(1 << 31))}
+                self.game = pyspiel.load_game(self.game.get_type().short_name, params)
+            self.state = self.game.new_initial_state()
+            self.player, self.opponent_action = self._agent, NO_ACTION
+            self._play_on(rng)
+            if not self.state.is_terminal():
+                return
+        raise RuntimeError(
+            f"{_MAX_DEALS} games of {self.game} were over before player {self._agent} had a choice."
+        )
+
+    def act(self, action: int, rng: np.random.Generator) -> float:
+        """Take a legal action of `player`, and let chance and the others move.
+
+        Returns:
+            What the player gained by that.
+        """
+        mover, before = self.player, self.returns[self.player]
+        self.state.apply_action(action)
+        self._play_on(rng)
+        return float(self.returns[mover] - before)
+
+    def _play_on(self, rng: np.random.Generator) -> None:
+        state = self.state
+        while not state.is_terminal():
+            if state.is_chance_node():
+                state.apply_action(_draw(state.chance_outcomes(), rng))
+                continue
+            mover = state.current_player()
+            if self._opponent is None:
+                self.player = mover
+                return
+            if mover == self._agent:
+                return
+            self.opponent_action = self._opponent(state, rng)
+            state.apply_action(self.opponent_action)
+
+    @property
+    def returns(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """What each player has gained so far. Shape (players,), float64."""
+        return np.asarray(self.state.returns(), np.float64)
+
+    def legal_actions(self) -> list[int]:
+        """Return what `player` may do, in order; nothing when the game is over."""
+        return [] if self.state.is_terminal() else list(self.state.legal_actions(self.player))
+
+    def tensor(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Return what `player` knows. Shape (size,), float32."""
+        if self.game.get_type().provides_information_state_tensor:
+            return np.asarray(self.state.information_state_tensor(self.player), np.float32)
+        return np.asarray(self.state.observation_tensor(self.player), np.float32)
+
+    def save(self) -> dict[str, Any]:
+        """Return plain data of the match.
+
+        Raises:
+            NotImplementedError: OpenSpiel keeps the game's generator to itself.
+        """
+        if draws_by_itself(self.game):
+            raise NotImplementedError(
+                f"{self.game.get_type().short_name} has a generator that cannot be saved."
+            )
+        return {
+            "game": str(self.game),
+            "position": self.state.serialize(),
+            "player": self.player,
+            "opponent_action": self.opponent_action,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Return to what `save` returned.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is nothing of that kind, or of another game.
+        """
+        player, action = int(saved["player"]), int(saved["opponent_action"])
+        if not 0 <= player < self.game.num_players():
+            raise ValueError(f"there is no player {player}")
+        if not NO_ACTION <= action < self.game.num_distinct_actions():
+            raise ValueError(f"there is no action {action}")
+        if saved["game"] != str(self.game):
+            raise ValueError(f"it is one of {saved['game']!r:.80}")
+        if not isinstance(saved["position"], str):
+            raise TypeError("the position is no text")
+        try:
+            state = self.game.deserialize_state(saved["position"])
+        except (pyspiel.SpielError, RuntimeError) as error:
+            raise ValueError(" ".join(str(error).split())[:200]) from None
+        if not state.is_terminal() and state.current_player() != player:
+            raise ValueError(f"player {player} is not to move")
+        self.state, self.player, self.opponent_action = state, player, action
+
+
+def _draw(outcomes: list[tuple[int, float]], rng: np.random.Generator) -> int:
+    """Draw one of the outcomes of chance."""
+    actions, probabilities = zip(*outcomes, strict=True)
+    sums = list(accumulate(probabilities))
+    # What the sums lack of 1 by rounding must not lead beyond the last outcome.
+    return int(actions[min(bisect_right(sums, rng.random() * sums[-1]), len(actions) - 1)])

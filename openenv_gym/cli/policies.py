@@ -1,0 +1,111 @@
+"""Who acts in ``openenv-gym rollout``: chance, or a function of the user's."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import gymnasium
+import numpy as np
+
+
+__all__ = ["Policy", "info_of", "load_policy", "random_policy"]
+
+Policy = Callable[[int, Any, dict[str, Any]], Any]
+"""Takes the number of a sub-environment, its observation and its info; returns an action."""
+
+
+def random_policy(space: gymnasium.Space[Any], num_envs: int, seed: int | None) -> Policy:
+    """Return a policy that draws from the action space, legal actions only where infos tell them.
+
+    Args:
+        space: Action space of one sub-environment.
+        num_envs: Sub-environments; each has a generator of its own, so that what happens in one
+            does not depend on how many there are.
+        seed: Of the first generator; the next has the next integer.
+    """
+    spaces = [copy.deepcopy(space) for _ in range(num_envs)]
+    for number, each in enumerate(spaces):
+        each.seed(None if seed is None else seed + number)
+
+    def act(number: int, observation: Any, info: dict[str, Any]) -> Any:
+        mask = info.get("action_mask")
+        if mask is None or not isinstance(spaces[number], gymnasium.spaces.Discrete):
+            return spaces[number].sample()
+        mask = np.asarray(mask, dtype=np.int8)
+        # Without a legal action (the episode is over) anything will do.
+        return spaces[number].sample(mask=mask if mask.any() else None)
+
+    return act
+
+
+def load_policy(text: str) -> Policy:
+    """Return the policy that ``PATH:FUNCTION`` or ``MODULE:FUNCTION`` names.
+
+    The function takes an observation, or an observation and an info, of one sub-environment, and
+    returns an action.
+
+    Raises:
+        click.BadParameter: There is no such file or function.
+    """
+    place, colon, name = text.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise click.BadParameter(
+            f"expected 'random' or PATH:FUNCTION, such as policy.py:act, not {text!r}",
+            param_hint="--policy",
+        )
+    found = getattr(_import(place), name, None)
+    if not callable(found):
+        raise click.BadParameter(f"{place} has no function {name!r}", param_hint="--policy")
+    takes_info = _takes_info(found)
+
+    def act(number: int, observation: Any, info: dict[str, Any]) -> Any:
+        return found(observation, info) if takes_info else found(observation)
+
+    return act
+
+
+def info_of(infos: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return the info of one sub-environment, out of those of all of them."""
+    info: dict[str, Any] = {}
+    for key, value in infos.items():
+        if key.startswith("_"):
+            continue
+        present = infos.get(f"_{key}")
+        if present is not None and not present[number]:
+            continue
+        info[key] = info_of(value, number) if isinstance(value, dict) else value[number]
+    return info
+
+
+def _import(place: str) -> Any:
+    path = Path(place)
+    try:
+        if path.suffix != ".py":
+            sys.path.insert(0, os.getcwd())
+            return importlib.import_module(place)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    except Exception as error:  # whatever the module does when it is imported
+        raise click.BadParameter(
+            f"{place} cannot be imported: {type(error).__name__}: {error}", param_hint="--policy"
+        ) from error
+
+
+def _takes_info(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True

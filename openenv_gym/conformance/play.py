@@ -1,0 +1,90 @@
+"""Trajectories: how they are made, and when two of them are equal."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+
+__all__ = ["Moment", "equal", "play", "where_different"]
+
+
+class Moment(NamedTuple):
+    """What a reset or a step returned; a reset has neither reward nor flags."""
+
+    observation: Any
+    reward: Any = 0.0
+    terminated: Any = False
+    truncated: Any = False
+    info: Any = None
+
+
+def play(
+    env: gymnasium.Env[Any, Any], steps: int, seed: int | None, *, action_seed: int = 0
+) -> list[Moment]:
+    """Take random legal actions; a new episode, without a seed, follows each that ends.
+
+    Args:
+        env: The environment.
+        steps: How many.
+        seed: Of the first reset.
+        action_seed: Of the actions.
+    """
+    space = copy.deepcopy(env.action_space)
+    space.seed(action_seed)
+    observation, info = env.reset(seed=seed)
+    moments = [Moment(observation, info=info)]
+    for _ in range(steps):
+        moment = Moment(*env.step(_action(space, info)))
+        info = moment.info
+        moments.append(moment)
+        if moment.terminated or moment.truncated:
+            observation, info = env.reset()
+            moments.append(Moment(observation, info=info))
+    return moments
+
+
+def _action(space: gymnasium.Space[Any], info: dict[str, Any]) -> Any:
+    mask = info.get("action_mask")
+    if mask is None or not isinstance(space, gymnasium.spaces.Discrete):
+        return space.sample()
+    mask = np.asarray(mask, dtype=np.int8)
+    return space.sample(mask=mask if mask.any() else None)
+
+
+def where_different(first: list[Moment], second: list[Moment]) -> str | None:
+    """Return where two trajectories part; None where they are equal. Infos do not count."""
+    if len(first) != len(second):
+        return f"{len(first)} moments against {len(second)}"
+    for number, (one, other) in enumerate(zip(first, second, strict=True)):
+        for name in ("observation", "reward", "terminated", "truncated"):
+            left, right = getattr(one, name), getattr(other, name)
+            if not equal(left, right):
+                return f"moment {number}: {name} {left!r:.60} against {right!r:.60}"
+    return None
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same to the bit; NaN equals NaN."""
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(equal(one[key], other[key]) for key in one)
+        )
+    if isinstance(one, (list, tuple)):
+        return (
+            isinstance(other, (list, tuple))
+            and len(one) == len(other)
+            and all(map(equal, one, other))
+        )
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        left, right = np.asarray(one), np.asarray(other)
+        if left.dtype != right.dtype or left.shape != right.shape:
+            return False
+        floating = left.dtype.kind in "fc"
+        return bool(np.array_equal(left, right, equal_nan=floating))
+    return bool(one == other or (one != one and other != other))

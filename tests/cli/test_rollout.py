@@ -1,0 +1,98 @@
+"""``openenv-gym rollout``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from gymnasium import spaces
+
+from openenv_gym.cli.main import main
+from openenv_gym.cli.policies import info_of, random_policy
+
+
+@pytest.fixture(autouse=True)
+def _in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_PROVIDER", "thread")
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["rollout", *arguments])
+
+
+def _facts(*arguments: str) -> dict[str, Any]:
+    done = _run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def test_equal_seeds_give_equal_returns() -> None:
+    arguments = ["CartPole-v1", "--num-envs", "3", "--steps", "80", "--seed", "4"]
+    first, second = _facts(*arguments), _facts(*arguments)
+    assert first["episodes"] == first["terminated"] > 3
+    for key in ("steps", "episodes", "return_mean", "return_std", "length_mean"):
+        assert first[key] == second[key]
+    # The step that follows an end only resets: it has no action, and is none.
+    assert 240 - first["episodes"] <= first["steps"] <= 240
+    assert first["return_mean"] == first["length_mean"]  # CartPole's reward is 1 a step
+
+
+def test_a_summary_for_people_with_progress_beside_it() -> None:
+    done = _run("CartPole-v1", "--steps", "50", "--seed", "1")
+    assert done.exit_code == 0
+    assert "steps/s" in done.stdout and "return" in done.stdout
+    assert "starting openenv/CartPole-v1" in done.stderr and "starting" not in done.stdout
+
+
+def test_a_policy_from_a_file(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.py"
+    policy.write_text(
+        "def lean(observation):\n    return int(observation[2] + observation[3] > 0)\n"
+        "def informed(observation, info):\n    assert info == {}\n    return 0\n"
+    )
+    good = _facts("CartPole-v1", "--steps", "200", "--seed", "0", "--policy", f"{policy}:lean")
+    bad = _facts("CartPole-v1", "--steps", "200", "--seed", "0", "--policy", f"{policy}:informed")
+    assert good["episodes"] == 0 or good["return_mean"] > 100
+    assert bad["return_mean"] < 15
+
+
+def test_masks_are_honoured() -> None:
+    policy = random_policy(spaces.Discrete(5), 2, seed=0)
+    mask = np.array([0, 1, 0, 1, 0], dtype=np.int8)
+    assert {policy(0, None, {"action_mask": mask}) for _ in range(40)} == {1, 3}
+    assert policy(1, None, {"action_mask": np.zeros(5, dtype=np.int8)}) in range(5)
+    infos = {"a": np.array([1, 2]), "_a": np.array([True, False]), "b": {"c": [3, 4], "_c": [1, 1]}}
+    assert info_of(infos, 0) == {"a": 1, "b": {"c": 3}} and info_of(infos, 1) == {"b": {"c": 4}}
+
+
+def test_a_video(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    video = tmp_path / "cart.mp4"
+    assert _facts("CartPole-v1", "--steps", "10", "--video", str(video))["video"] == str(video)
+    assert video.read_bytes()[4:8] == b"ftyp"
+    assert list(tmp_path.iterdir()) == [video]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "code"),
+    [
+        (["Cartpol-v1"], "Did you mean 'openenv/CartPole-v1'?", 1),
+        (["CartPole-v1", "--num-envs", "0"], "--num-envs", 2),
+        (["CartPole-v1", "--option", "game"], "KEY=VALUE", 2),
+        (["CartPole-v1", "--option", "nonsense=1"], "nonsense", 1),
+        (["CartPole-v1", "--policy", "policy"], "PATH:FUNCTION", 2),
+        (["CartPole-v1", "--policy", "none.py:act"], "none.py cannot be imported", 2),
+        (["CartPole-v1", "--policy", "json:act"], "no function 'act'", 2),
+        (["CartPole-v1", "--video", "x.gif"], ".mp4", 2),
+        (["CartPole-v1", "--provider", "thread", "--base-url", "http://x"], "--base-url", 2),
+        (["Remote-v0"], "base_url", 1),
+    ],
+)
+def test_bad_input(arguments: list[str], named: str, code: int) -> None:
+    done = _run(*arguments)
+    assert done.exit_code == code and named in done.stderr and "Traceback" not in done.stderr

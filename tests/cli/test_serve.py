@@ -1,0 +1,195 @@
+"""``openenv-gym serve``: a development server, and what its clients see of edits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium
+import pytest
+from click.testing import CliRunner
+
+from openenv_gym import errors
+from openenv_gym.cli.main import main
+from openenv_gym.cli.reloading import syntax_problem
+
+
+APP = """
+from openenv_gym import Action, Environment, Observation
+from pydantic import Field
+
+
+class Go(Action):
+    number: int = Field(ge=0, le=9)
+
+
+class Seen(Observation):
+    number: int = Field(ge=0, le=9)
+
+
+class World(Environment):
+    action_model = Go
+    observation_model = Seen
+
+    def reset(self, *, seed=None, options=None):
+        self.begin_episode(seed)
+        return Seen(number=FIRST)
+
+    def step(self, action):
+        return Seen(number=action.number)
+"""
+MANIFEST = "name: reload_env\napp: server.app:World\n"
+SAYS_S = 40
+
+
+class Command:
+    """A command that runs, and what it has said."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "openenv_gym.cli", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+
+    def says(self, text: str) -> str:
+        """Wait for a line with this text, and return what was said until then."""
+        end_s = time.monotonic() + SAYS_S
+        said = ""
+        while text not in said:
+            try:
+                said += self.lines.get(timeout=max(end_s - time.monotonic(), 0.01))
+            except queue.Empty:
+                raise AssertionError(f"no {text!r} in {said!r}") from None
+        return said
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(20)
+        self.process.kill()
+        return self.process.wait()
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    folder = tmp_path / "reload_env"
+    (folder / "server").mkdir(parents=True)
+    for place in (folder, folder / "server"):
+        (place / "__init__.py").touch()
+    (folder / "openenv.yaml").write_text(MANIFEST)
+    (folder / "server" / "app.py").write_text(APP.replace("FIRST", "1"))
+    return folder
+
+
+def _make(path: str) -> gymnasium.Env[int, int]:
+    return gymnasium.make("openenv/Remote-v0", base_url=f"unix://{path}", wait_s=5.0)
+
+
+@pytest.fixture
+def reloading(package: Path, tmp_path: Path) -> Iterator[tuple[Command, Path, str]]:
+    uds = str(tmp_path / "s")
+    command = Command("serve", str(package), "--uds", uds, "--reload")
+    try:
+        command.says("Serving reload_env on")
+        yield command, package / "server" / "app.py", uds
+    finally:
+        assert command.end() == 0
+        command.process.stdout.close()  # type: ignore[union-attr]
+    assert not os.path.exists(uds)
+
+
+def test_an_edit_is_served_and_clients_are_told(reloading: tuple[Command, Path, str]) -> None:
+    command, app, uds = reloading
+    env = _make(uds)
+    assert env.reset()[0] == 1
+    app.write_text("class World(:\n")
+    assert "app.py:1" in command.says("waiting for the next edit")
+    assert env.step(4)[0] == 4  # the server goes on as it was
+    app.write_text("import math\nmath.moon\n")  # which only shows when it runs
+    assert "AttributeError" in command.says("waiting for the next edit")
+    with pytest.raises(errors.ServerReloadedError, match="after an edit"):
+        env.step(4)
+    app.write_text(APP.replace("FIRST", "2"))
+    command.says("Serving reload_env on")
+    env.close()
+    env = _make(uds)
+    assert env.reset()[0] == 2
+    app.write_text(APP.replace("FIRST", "3"))  # of the same size, maybe in the same second
+    command.says("Serving reload_env on")
+    with pytest.raises(errors.ServerReloadedError, match="Make a new environment"):
+        env.step(4)
+    env.close()
+    env = _make(uds)
+    assert env.reset()[0] == 3
+    env.close()
+
+
+def test_without_reload_it_is_a_server(package: Path, tmp_path: Path) -> None:
+    uds = str(tmp_path / "s")
+    command = Command("serve", str(package), "--uds", uds, "--", "--capacity", "1")
+    try:
+        command.says("Serving reload_env on")
+        env = _make(uds)
+        assert env.reset()[0] == 1
+        env.close()
+    finally:
+        assert command.end() == 0
+        command.process.stdout.close()  # type: ignore[union-attr]
+
+
+def test_syntax(tmp_path: Path) -> None:
+    good, bad, text = tmp_path / "a.py", tmp_path / "b.py", tmp_path / "c.txt"
+    good.write_text("x = 1\n")
+    bad.write_text("x = 1\ny = (\n")
+    text.write_text("(")
+    assert syntax_problem([good, text, tmp_path / "gone.py"]) is None
+    problem = syntax_problem([good, bad])
+    assert problem is not None and problem.startswith(f"{bad}:2: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "code"),
+    [
+        (["."], "openenv.yaml", 2),
+        (["moon_env"], "moon_env", 1),
+        (["gymnasium", "--reload"], "no code to watch", 2),
+        (["echo_env", "--reload", "--workers", "2"], "--workers", 2),
+        (["echo_env", "--uds", "s", "--port", "1"], "--uds", 2),
+        (["echo_env", "--port", "70000"], "--port", 2),
+        (["echo_env", "--token-file", "nowhere"], "nowhere", 2),
+    ],
+)
+def test_bad_input(
+    arguments: list[str], named: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    done = CliRunner().invoke(main, ["serve", *arguments])
+    assert done.exit_code == code and named in done.output and "Traceback" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_name(tmp_path: Path) -> None:
+    folder = tmp_path / "my-env"
+    folder.mkdir()
+    (folder / "openenv.yaml").write_text(MANIFEST)
+    (folder / "__init__.py").touch()
+    done = CliRunner().invoke(main, ["serve", str(folder)])
+    assert done.exit_code == 2 and "my_env" in done.stderr

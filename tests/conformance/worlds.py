@@ -1,0 +1,99 @@
+"""Environments with one defect each, and one without."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from openenv_gym import Action, Environment, Observation
+
+
+class Turn(Action):
+    number: int = Field(ge=0, le=3)
+
+
+class Sight(Observation):
+    number: int = Field(ge=0, le=1000)
+
+
+class Good(Environment[Any, Any, Any]):
+    action_model = Turn
+    observation_model = Sight
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Sight:
+        self.begin_episode(seed)
+        self.number = int(self.np_random.integers(500))
+        return self.see()
+
+    def step(self, action: Turn) -> Sight:
+        self.number += action.number
+        return self.see(over=self.count_step() >= 25)
+
+    def see(self, over: bool = False) -> Sight:
+        return Sight(number=self.number, reward=1.0, done=over)
+
+    def save_state(self) -> Any:
+        return {"number": self.number, "step": self._step_count}
+
+    def restore_state(self, saved: Any) -> None:
+        self.number, self._step_count = saved["number"], saved["step"]
+
+
+class GlobalChance(Good):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Sight:
+        self.begin_episode(seed)
+        self.number = random.randrange(500)
+        return self.see()
+
+
+class AlwaysSeeds(Good):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Sight:
+        from time import time_ns
+
+        return super().reset(seed=time_ns() % 1000 if seed is None else seed)
+
+
+class Shares(Good):
+    last: ClassVar[list[int]] = [0]
+
+    def step(self, action: Turn) -> Sight:
+        self.last[0] = (self.last[0] + action.number) % 400
+        self.number = self.last[0]
+        return super().step(action)
+
+
+class Forgets(Good):
+    def save_state(self) -> Any:
+        return {"number": 0, "step": self._step_count}
+
+
+class TakesAnything(Good):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+
+
+class Infinite(Good):
+    def see(self, over: bool = False) -> Sight:
+        return Sight(number=self.number, reward=float("inf"), done=over)
+
+
+class Unmakeable(Good):
+    def __init__(self) -> None:
+        raise RuntimeError("no moon today")
+
+
+class Dull(Good):
+    """Nothing is random, nothing saved: neither is a defect."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Sight:
+        self.begin_episode(seed)
+        self.number = 0
+        return self.see()
+
+    def save_state(self) -> Any:
+        raise NotImplementedError

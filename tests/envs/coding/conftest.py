@@ -1,0 +1,47 @@
+"""Coding environments that end with their test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coding_env.models import CodeAction, CodeObservation
+from coding_env.server.coding_environment import CodingEnvironment
+
+
+Make = Callable[..., CodingEnvironment]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Return a function that makes environments."""
+    made: list[CodingEnvironment] = []
+
+    def make_one(**options: Any) -> CodingEnvironment:
+        environment = CodingEnvironment(**{"allow_unsandboxed": True, **options})
+        made.append(environment)
+        return environment
+
+    yield make_one
+    for environment in made:
+        environment.close()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[CodingEnvironment]:
+    environment = CodingEnvironment(allow_unsandboxed=True, wall_s=5.0, render_mode="ansi")
+    yield environment
+    environment.close()
+
+
+@pytest.fixture
+def env(shared: CodingEnvironment) -> CodingEnvironment:
+    """Return an environment at the begin of an episode, whose time is enough for a busy machine."""
+    shared.reset(seed=1)
+    return shared
+
+
+def run(environment: CodingEnvironment, code: str) -> CodeObservation:
+    return environment.step(CodeAction(code=code))

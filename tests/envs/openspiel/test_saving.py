@@ -1,0 +1,141 @@
+"""Games saved and brought back."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from openenv_gym.errors import InvalidOptionError
+from openspiel_env.server.openspiel_environment import OpenSpielEnvironment
+
+from .play import make, make_blackjack, play, same
+
+
+def is_plain(value) -> bool:
+    return json.loads(json.dumps(value)) == value
+
+
+def go_on(env, steps: int = 30) -> list:
+    """Play from where the environment is."""
+    rng = np.random.default_rng(9)
+    results = []
+    for _ in range(steps):
+        legal = env.environment.legal_actions()
+        if not legal:
+            results.append(env.reset())
+            continue
+        (action,) = legal[rng.integers(len(legal))].values()
+        results.append(env.step(action))
+        if results[-1][3]:
+            results.append(env.reset())
+    return results
+
+
+@pytest.mark.parametrize(
+    ("game", "options"),
+    [
+        ("blackjack", {}),
+        ("tic_tac_toe", {"opponent": "mcts", "mcts_simulations": 20}),
+        ("kuhn_poker", {"opponent": "self"}),
+        ("2048", {"observation": "text"}),
+        ("goofspiel", {"game_params": {"num_cards": 4}, "max_moves": 3}),
+        ("chess", {"agent_player": 1}),
+    ],
+)
+def test_a_saved_state_brings_back_everything(game, options):
+    env = make(game, **options)
+    play(env, 4, seed=2)
+    saved, state = env.environment.save_state(), env.environment.state
+    assert is_plain(saved)
+    expected = go_on(env)
+    other = make(game, **options)
+    other.reset(seed=77)
+    for restored in (env, other):
+        restored.environment.restore_state(saved)
+        assert restored.environment.state == state
+        assert restored.environment.save_state() == saved
+        assert same(go_on(restored), expected)
+
+
+@pytest.mark.parametrize("rules", ["gymnasium", "openspiel"])
+def test_blackjack_is_brought_back(rules):
+    env = make_blackjack(rules)
+    env.reset(seed=2)
+    saved, state = env.environment.save_state(), env.environment.state
+    assert is_plain(saved)
+    expected = go_on(env)
+    other = make_blackjack(rules)
+    for restored in (env, other):
+        restored.environment.restore_state(saved)
+        assert restored.environment.state == state
+        assert same(go_on(restored), expected)
+
+
+def test_a_forfeited_game_stays_forfeited():
+    env = make("tic_tac_toe")
+    env.reset(seed=0)
+    env.step(4)
+    env.step(4)
+    saved = env.environment.save_state()
+    env.reset()
+    env.environment.restore_state(saved)
+    assert env.environment.legal_actions() == []
+
+
+def test_what_is_no_saved_state_is_refused():
+    environment = OpenSpielEnvironment("tic_tac_toe")
+    environment.reset(seed=0)
+    saved = environment.save_state()
+    match = saved["match"]
+    for wrong in (
+        None,
+        {},
+        {**saved, "version": 2},
+        {**saved, "match": None},
+        {**saved, "np_random": {"bit_generator": "MT19937"}},
+        {**saved, "moves": "many"},
+        *(
+            {**saved, "match": {**match, **damage}}
+            for damage in (
+                {"game": "connect_four()"},
+                {"position": "garbage"},
+                {"position": "99\n"},
+                {"position": 7},
+                {"player": 2},
+                {"player": 1},
+                {"opponent_action": 9},
+            )
+        ),
+    ):
+        with pytest.raises(InvalidOptionError) as caught:
+            environment.restore_state(wrong)
+        assert caught.value.field == "saved"
+    assert environment.save_state() == saved
+
+
+@pytest.mark.parametrize(("rules", "other"), [("gymnasium", "openspiel")])
+def test_what_is_no_saved_blackjack_is_refused(rules, other):
+    environment = make_blackjack(rules).environment
+    environment.reset(seed=0)
+    saved = environment.save_state()
+    for wrong in (
+        {},
+        {**saved, "version": 0},
+        {**saved, "rules": other},
+        {**saved, "gained": "much"},
+        {**saved, "table": {}},
+        {**saved, "table": {**saved["table"], "player": [11]}},
+    ):
+        with pytest.raises(InvalidOptionError) as caught:
+            environment.restore_state(wrong)
+        assert caught.value.field == "saved"
+    assert environment.save_state() == saved
+
+
+def test_what_cannot_be_saved_says_so():
+    environment = OpenSpielEnvironment("negotiation")
+    environment.reset(seed=0)
+    with pytest.raises(NotImplementedError, match="generator"):
+        environment.save_state()
