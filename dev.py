@@ -186,20 +186,22 @@ def kubernetes(arguments: Sequence[str]) -> int:
     parser.add_argument("--binaries", required=True, help="what tests/testbed/kubernetes/build.sh")
     parsed, rest = parser.parse_known_args(arguments)
     python = prepare("test", "images")
-    if status := _build_images(python, ["echo_env", "gymnasium"]):
-        return status
-    version = re.search(r'"(.+)"', (ROOT / "openenv_gym/_version.py").read_text(encoding="utf-8"))
-    assert version is not None
-    images = [f"--image=openenv-gym-{name}:{version[1]}" for name in ("echo", "gymnasium")]
-    return run(
-        [
-            *(python, "tests/testbed/kubernetes/cluster.py", "run"),
-            *("--binaries", parsed.binaries, *images, "--"),
-            # Shown as they come: names of pods, and hashes of trajectories.
-            *(python, "-m", "pytest", "-m", "kubernetes", "-rA", "tests/providers/kubernetes"),
-            *rest,
-        ]
-    )
+    # Shown as they come: names of pods, and hashes of trajectories.
+    command = [python, "-m", "pytest", "-m", "kubernetes", "-rA", "tests/providers/kubernetes"]
+    return _run_on_cluster(python, parsed.binaries, [*command, *rest])
+
+
+def providers(arguments: Sequence[str]) -> int:
+    """Play one rollout on every provider, and compare: `providers [--binaries DIR]`, as root."""
+    parser = argparse.ArgumentParser(prog="dev.py providers", add_help=False)
+    parser.add_argument("--binaries", help="of a Kubernetes cluster; left out without them")
+    parsed, rest = parser.parse_known_args(arguments)
+    python = prepare("test", "images")
+    command = [python, "-m", "pytest", "-m", "long or swarm or not swarm", *rest]
+    command.append("tests/providers/test_same_rollout.py")
+    if parsed.binaries is None:
+        return run(command)
+    return _run_on_cluster(python, parsed.binaries, command)
 
 
 def ci(arguments: Sequence[str]) -> int:
@@ -233,6 +235,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "soak": soak,
     "swarm": swarm,
     "kubernetes": kubernetes,
+    "providers": providers,
     "ci": ci,
     "setup": setup,
 }
@@ -251,6 +254,18 @@ def _build_images(python: str, names: Sequence[str]) -> int:
         return chosen.returncode
     os.environ["OPENENV_BASE_IMAGE"] = chosen.stdout.decode().strip()
     return run([python, "-m", "openenv_gym.providers.docker", "build", *names])
+
+
+def _run_on_cluster(python: str, binaries: str, command: Sequence[str]) -> int:
+    """Run a command beside a cluster that is there for it, with images that it needs."""
+    if status := _build_images(python, ["echo_env", "gymnasium"]):
+        return status
+    text = (ROOT / "openenv_gym/_version.py").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert version is not None
+    images = [f"--image=openenv-gym-{name}:{version[1]}" for name in ("echo", "gymnasium")]
+    cluster = [python, "-m", "tests.testbed.kubernetes.cluster", "run", "--binaries", binaries]
+    return run([*cluster, *images, "--", *command])
 
 
 def _docker_answers() -> bool:
@@ -286,7 +301,8 @@ def _lint_steps(python: str) -> dict[str, Callable[[], int]]:
         "ruff check": lambda: run([python, "-m", "ruff", "check", "."]),
         "ruff format": lambda: run([python, "-m", "ruff", "format", "--check", "."]),
         "mypy": lambda: run([python, "-m", "mypy"]),
-        "mypy (scripts)": lambda: run([python, "-m", "mypy", *scripts]),
+        # Files of the testbed import each other by the names that they have below the checkout.
+        "mypy (scripts)": lambda: run([python, "-m", "mypy", "--explicit-package-bases", *scripts]),
         "import-linter": lambda: run([_script(python, "lint-imports")]),
     }
 

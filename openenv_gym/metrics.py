@@ -94,7 +94,7 @@ class Tally:
         """
         if not isinstance(data, list) or len(data) != _BITS + 2:
             raise ValueError("no tally")
-        if not all(type(count) is int and count >= 0 for count in data):
+        if not all(type(count) is int and 0 <= count < 1 << _BITS for count in data):
             raise ValueError("no tally")
         self = cls()
         self.counts, self.total_ns = data[:-1], data[-1]

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 from openenv_gym import errors
 from openenv_gym._version import __version__
-from openenv_gym.client.address import Address, Loss, not_lost, parse_base_url
+from openenv_gym.client.address import Address, Loss, no_log, not_lost, parse_base_url
 from openenv_gym.client.async_link import AsyncLink
 from openenv_gym.client.link import seconds
 from openenv_gym.client.outgoing import Outgoing, decode
@@ -40,6 +41,7 @@ class AsyncConnection(AsyncLink):
         timeout_s: Limit of each request.
         why_lost: Asked once a second while nothing comes, and when the server cannot be reached
             any more; what it says ends the session.
+        log_tail: Returns the last lines that the server wrote, for errors about its limits.
     """
 
     @classmethod
@@ -53,6 +55,7 @@ class AsyncConnection(AsyncLink):
         wait_s: float = 0.0,
         timeout_s: float = 120.0,
         why_lost: Loss = not_lost,
+        log_tail: Callable[[], str] = no_log,
     ) -> AsyncConnection:
         """Connect to a server and open a session.
 
@@ -64,6 +67,7 @@ class AsyncConnection(AsyncLink):
             wait_s: How long to wait for a free place.
             timeout_s: Limit of each request, and of opening the session.
             why_lost: See the class.
+            log_tail: See the class.
 
         Raises:
             NotAnOpenEnvServerError: The server does not speak this protocol.
@@ -90,6 +94,7 @@ class AsyncConnection(AsyncLink):
             wait_s=wait_s,
             timeout_s=timeout_s,
             why_lost=why_lost,
+            log_tail=log_tail,
         )
 
     @classmethod
@@ -103,6 +108,7 @@ class AsyncConnection(AsyncLink):
         wait_s: float = 0.0,
         timeout_s: float = 120.0,
         why_lost: Loss = not_lost,
+        log_tail: Callable[[], str] = no_log,
     ) -> AsyncConnection:
         """Open a session on a WebSocket on which our subprotocol was chosen; see `open`."""
         opening: dict[str, Any] = {
@@ -113,7 +119,14 @@ class AsyncConnection(AsyncLink):
             opening["package"] = package
         session = ClientSession(_AGENT, opening, max_frame_bytes=options.max_message_bytes)
         try:
-            self = cls(socket, session, options, timeout_s=timeout_s, why_lost=why_lost)
+            self = cls(
+                socket,
+                session,
+                options,
+                timeout_s=timeout_s,
+                why_lost=why_lost,
+                log_tail=log_tail,
+            )
             await self._shake_hands(socket, timeout_s + wait_s)
         except BaseException:
             socket.abort()
@@ -170,8 +183,17 @@ class AsyncConnection(AsyncLink):
             )
         answer = outgoing.reply.result()
         if isinstance(answer, Failure):
-            raise error_from_wire(answer.error)
+            raise await self._error_of(answer)
         return answer
+
+    async def _error_of(self, reply: Failure) -> errors.OpenEnvGymError:
+        """Return what the server answered, with its last lines where it ran into a limit."""
+        error = error_from_wire(reply.error)
+        if not isinstance(error, errors.LimitReachedError) or self._log_tail is no_log:
+            return error
+        if log := await asyncio.to_thread(self._log_tail):
+            error.data["log"] = log
+        return error
 
     async def close(self, timeout_s: float = 5.0) -> None:
         """End the session; safe to repeat. In a forked child it ends nothing.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from openenv_gym import errors
-from openenv_gym.client.address import Address, Loss, not_lost
+from openenv_gym.client.address import Address, Loss, no_log, not_lost
 from openenv_gym.client.link import seconds
 from openenv_gym.client.outgoing import Outgoing, decode, encode
 from openenv_gym.client.web_socket import WebSocket, WebSocketOptions
@@ -35,11 +36,13 @@ class AsyncLink:
         *,
         timeout_s: float = 120.0,
         why_lost: Loss = not_lost,
+        log_tail: Callable[[], str] = no_log,
     ) -> None:
         self._address = socket.address
         self._options = options
         self._timeout_s = seconds("timeout_s", timeout_s)
         self._why_lost = why_lost
+        self._log_tail = log_tail
         self._session = session
         self._socket: WebSocket | None = socket
         self._awaited: dict[int, Outgoing] = {}

@@ -9,13 +9,14 @@ Over the binary protocol arrays in it are NumPy's, and ``truncated`` is there as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy as np
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from openenv_gym import errors
-from openenv_gym.client.address import Address, Loss, not_lost
+from openenv_gym.client.address import Address, Loss, no_log, not_lost
 from openenv_gym.client.async_connection import AsyncConnection
 from openenv_gym.client.json_connection import JsonConnection
 from openenv_gym.client.web_socket import WebSocket, WebSocketOptions
@@ -208,6 +209,7 @@ async def open_channel(
     environment: dict[str, Any] | None = None,
     message_timeout_s: float = 60.0,
     why_lost: Loss = not_lost,
+    log_tail: Callable[[], str] = no_log,
 ) -> Channel:
     """Open a session over one WebSocket, in the protocol that both sides speak.
 
@@ -219,6 +221,7 @@ async def open_channel(
         environment: What the environment is made with; OpenEnv's JSON cannot carry that.
         message_timeout_s: Limit of each request.
         why_lost: Tells why a server that is watched is gone.
+        log_tail: Returns its last lines.
 
     Raises:
         NotAnOpenEnvServerError: The server does not speak what was asked for.
@@ -233,7 +236,12 @@ async def open_channel(
     if socket.subprotocol == SUBPROTOCOL:
         return BinaryChannel(
             await AsyncConnection.begin(
-                socket, environment, options, timeout_s=message_timeout_s, why_lost=why_lost
+                socket,
+                environment,
+                options,
+                timeout_s=message_timeout_s,
+                why_lost=why_lost,
+                log_tail=log_tail,
             )
         )
     if protocol == "binary" or environment:

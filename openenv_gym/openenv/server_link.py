@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
-from openenv_gym.client.address import Address, not_lost
+from openenv_gym.client.address import Address, no_log, not_lost
 from openenv_gym.client.web_socket import WebSocketOptions
 from openenv_gym.openenv.channels import Channel, Wire, open_channel
 from openenv_gym.openenv.launching import Launch
@@ -183,6 +183,7 @@ class ServerLink:
             environment=options.environment,
             message_timeout_s=options.message_timeout_s,
             why_lost=not_lost if server is None else server.why_lost,
+            log_tail=no_log if server is None else server.log_tail,
         )
 
     async def _start(self) -> RunningServer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from openenv_gym.client import Address
 from openenv_gym.errors import (
@@ -23,7 +23,9 @@ __all__ = [
     "Provider",
     "RunningServer",
     "ServerTarget",
+    "check_option",
     "check_workers",
+    "is_text",
     "refuse_isolation",
     "tail_of",
 ]
@@ -73,17 +75,36 @@ class ServerTarget:
     resets_fully: bool = False
 
 
+def check_option(name: str, value: object, expected: str, good: bool) -> None:
+    """Refuse a keyword of a provider that is not what it should be.
+
+    Args:
+        name: The keyword.
+        value: What it is.
+        expected: What it should be, in words.
+        good: Whether it is that.
+
+    Raises:
+        InvalidOptionError: It is not.
+    """
+    if not good:
+        raise InvalidOptionError(f"{name}={value!r:.80}: expected {expected}.", field=name)
+
+
+def is_text(value: object) -> bool:
+    """Tell whether something is a text that is not empty."""
+    return isinstance(value, str) and value != ""
+
+
 def check_workers(workers: object) -> int:
     """Check how many worker processes a server is to have.
 
     Raises:
         InvalidOptionError: It is no such number.
     """
-    if type(workers) is not int or workers < 1:
-        raise InvalidOptionError(
-            f"workers={workers!r:.80}: expected an integer of at least 1.", field="workers"
-        )
-    return workers
+    good = type(workers) is int and workers >= 1
+    check_option("workers", workers, "an integer of at least 1", good)
+    return cast("int", workers)
 
 
 def refuse_isolation(target: ServerTarget, provider: str) -> None:

@@ -7,6 +7,7 @@ is in use, after whatever crash.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ class Item:
         name: By which it is found again.
         owner: Process that it was made for; None where it does not say.
         detail: What else helps a person to recognise it.
+        lease: Until when its owner, wherever that is, has said that it is in use; None where
+            owners do not say so.
     """
 
     provider: str
@@ -38,11 +41,18 @@ class Item:
     name: str
     owner: Owner | None = None
     detail: str = ""
+    lease: datetime.datetime | None = None
 
     @property
     def in_use(self) -> bool | None:
-        """Whether its owner lives; None where that cannot be known here."""
-        return None if self.owner is None else self.owner.lives()
+        """Whether its owner lives; None where that cannot be known here.
+
+        One on another machine that has let its lease run out does not.
+        """
+        lives = None if self.owner is None else self.owner.lives()
+        if lives is None and self.lease is not None:
+            return False if datetime.datetime.now(datetime.timezone.utc) > self.lease else None
+        return lives
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

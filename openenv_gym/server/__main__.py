@@ -24,7 +24,12 @@ from openenv_gym.server.egress import start_relay
 from openenv_gym.server.logs import LogFormat, log_to_stderr
 from openenv_gym.server.memory import give_back_memory
 from openenv_gym.server.mode import MODE_VARIABLE, Mode
-from openenv_gym.server.process import close_to_others, die_with, raise_descriptor_limit
+from openenv_gym.server.process import (
+    close_to_others,
+    die_with,
+    gain_nothing,
+    raise_descriptor_limit,
+)
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
 
@@ -68,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
         "--confine",
         action="store_true",
         help="close system calls that no environment needs, for the server and all that it starts "
-        "(docs/security.md); needs no-new-privileges",
+        "(docs/security.md); nothing that runs there gains rights any more, either",
     )
     parser.add_argument(
         "--capacity", type=_integer(1), default=4096, help="sessions at once, in all"
@@ -115,6 +120,13 @@ def main(argv: list[str] | None = None) -> int:
         metavar="N",
         help="with --isolate-sessions, as root: processes and threads that a session may have",
     )
+    parser.add_argument(
+        "--session-sockets",
+        choices=["all", "unix"],
+        default="all",
+        help="with --isolate-sessions; unix: a session makes no sockets of IPv4 and IPv6, since "
+        "all share the loopback interface",
+    )
     parser.add_argument("--session-directory", metavar="PATH", help=argparse.SUPPRESS)
     parser.add_argument("--session-user", type=_integer(1), help=argparse.SUPPRESS)
     parser.add_argument("--resume-grace-s", type=_seconds, default=Limits.resume_grace_s)
@@ -153,8 +165,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    if options.confine and not close_system_calls():
-        _log.warning("System calls are not closed on this kind of machine (--confine).")
+    if options.confine:
+        gain_nothing()  # without it the kernel takes no filter; Swarm has no option for it
+        if not close_system_calls():
+            _log.warning("System calls are not closed on this kind of machine (--confine).")
     if options.reloaded_by is not None:
         die_with(options.reloaded_by)
     access = read_access(options)
@@ -266,6 +280,7 @@ def _make_server(options: argparse.Namespace, limits: Limits, access: dict[str, 
             limits=limits.to_wire(),
             isolate=alone,
             max_pids=options.session_pids,
+            unix_only=options.session_sockets == "unix",
         ),
         workers=0 if alone else options.workers,
         capacity=options.capacity,

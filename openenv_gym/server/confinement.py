@@ -39,6 +39,8 @@ _FAMILIES = (1, 2, 10, 16)
 
 No network namespace holds back AF_VSOCK, which leads from a virtual machine to its host.
 """
+_LOCAL_FAMILIES = (1, 16)
+"""The same without IPv4 and IPv6."""
 
 _MACHINES = {  # AUDIT_ARCH_*, column of `_REFUSED`, number of socket(2), of seccomp(2)
     "x86_64": (0xC000003E, 0, 41, 317),
@@ -57,8 +59,14 @@ _SCOPES_SINCE = 6
 _SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
 
 
-def close_system_calls() -> bool:
+def close_system_calls(*, ip: bool = True) -> bool:
     """Refuse system calls from now on, to this process and all that it starts.
+
+    It may be called once more, with less left open.
+
+    Args:
+        ip: Sockets of IPv4 and IPv6 may be made. Where there is no network they lead to the
+            loopback interface alone, which all sessions of a container share.
 
     Returns:
         Whether that was done: not where the kernel is not Linux, or the processor an unusual one.
@@ -70,7 +78,7 @@ def close_system_calls() -> bool:
     machine = _MACHINES.get(platform.machine())
     if sys.platform != "linux" or machine is None or struct.calcsize("P") != 8:
         return False
-    code = b"".join(_filter(*machine[:3]))
+    code = b"".join(_filter(*machine[:3], _FAMILIES if ip else _LOCAL_FAMILIES))
     buffer = ctypes.create_string_buffer(code, len(code))
     # struct sock_fprog: how many instructions, and where they are.
     program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
@@ -85,7 +93,9 @@ def close_system_calls() -> bool:
     return True
 
 
-def _filter(arch: int, column: int, socket_number: int) -> Iterable[bytes]:
+def _filter(
+    arch: int, column: int, socket_number: int, families: tuple[int, ...]
+) -> Iterable[bytes]:
     """Return the instructions: what is not named is allowed."""
     yield _instruction(_LOAD, _ARCH_AT)
     yield _instruction(_EQUAL, arch, skip_if=1)
@@ -101,7 +111,7 @@ def _filter(arch: int, column: int, socket_number: int) -> Iterable[bytes]:
     yield _instruction(_EQUAL, socket_number, skip_if=1)
     yield _instruction(_RETURN, _ALLOW)
     yield _instruction(_LOAD, _FIRST_ARGUMENT_AT)
-    for family in _FAMILIES:
+    for family in families:
         yield _instruction(_EQUAL, family, skip_unless=1)
         yield _instruction(_RETURN, _ALLOW)
     yield _instruction(_RETURN, _REFUSE | errno.EAFNOSUPPORT)

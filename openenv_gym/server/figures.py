@@ -19,6 +19,7 @@ __all__ = ["Figures", "code_of", "write_figures"]
 
 _MAX_CODES = 64
 _MAX_CODE = 40  # characters
+_MAX_COUNT = 1 << 64
 
 
 class Figures:
@@ -99,13 +100,13 @@ class Figures:
                 "claims": claims,
                 "errors": dict(counts),
                 "bytes": [int(received_bytes), int(sent_bytes)],
-            }:
+            } if 0 <= received_bytes < _MAX_COUNT and 0 <= sent_bytes < _MAX_COUNT:
                 self.steps, self.claims = Tally.from_wire(steps), Tally.from_wire(claims)
                 self.received_bytes, self.sent_bytes = received_bytes, sent_bytes
             case _:
                 raise ValueError("no figures")
         for code, count in list(counts.items())[:_MAX_CODES]:
-            if type(count) is int and code.isidentifier():
+            if type(count) is int and 0 <= count < _MAX_COUNT and code.isidentifier():
                 self.errors[code[:_MAX_CODE]] += count
         return self
 

@@ -22,17 +22,17 @@ from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.dialects import Dialect
 from openenv_gym.server.dialing import OwnerDialer
+from openenv_gym.server.doors import Doors
 from openenv_gym.server.figures import Figures, write_figures
 from openenv_gym.server.http import Router, trusted_hosts
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Note, Route
-from openenv_gym.server.listening import Exposure, open_tcp, open_unix
+from openenv_gym.server.listening import Exposure
 from openenv_gym.server.mcp.attached import AttachedDialect
 from openenv_gym.server.mcp.dialect import McpDialect
 from openenv_gym.server.mcp.endpoint import MCP_PATH, McpEndpoint
 from openenv_gym.server.mode import Mode
 from openenv_gym.server.openenv.dialect import JsonDialect
 from openenv_gym.server.openenv.routes import OpenEnvRoutes
-from openenv_gym.server.peers import peer_of
 from openenv_gym.server.poller import Event
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.request_reader import BodyRoom
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 _log = logging.getLogger(__name__)
-
-_ACCEPT_AT_ONCE = 64
 
 
 class Server:
@@ -140,9 +138,11 @@ class Server:
             self._relays = TlsRelays(
                 self.pool, tls, handshake_s=self.limits.handshake_timeout_s, serve=self.adopt
             )
-        self._listeners: list[socket.socket] = []
-        self._paths: list[str] = []
-        self._next_warning_s = 0.0
+        self._doors = Doors(
+            self.pool,
+            self.adopt,
+            adopt_tcp=self.adopt if self._relays is None else self._relays.accept,
+        )
         self._stop_fd, self._stop_end = os.pipe()
 
     def _make_sessions(self, **options: Any) -> Sessions:
@@ -160,10 +160,7 @@ class Server:
             AddressInUseError: The port is taken.
         """
         exposed = self._token is not None or self._exposure is not None
-        listener = open_tcp(host, port, exposed=exposed)
-        self._listen(listener)
-        bound = listener.getsockname()
-        return bound[0], bound[1]
+        return self._doors.listen_tcp(host, port, exposed=exposed)
 
     def listen_unix(self, path: str) -> None:
         """Listen on a Unix socket that its owner alone may use; a stale one is replaced.
@@ -171,12 +168,7 @@ class Server:
         Raises:
             AddressInUseError: Somebody listens there, or the path is not a socket.
         """
-        self._listen(open_unix(path))
-        self._paths.append(path)
-
-    def _listen(self, listener: socket.socket) -> None:
-        self._listeners.append(listener)
-        self.pool.add(listener.fileno(), functools.partial(self._accept, listener))
+        self._doors.listen_unix(path)
 
     def adopt(
         self,
@@ -205,9 +197,7 @@ class Server:
         The channel is a ``SOCK_SEQPACKET`` or datagram socket pair; each message carries one
         connected socket (``SCM_RIGHTS``).
         """
-        channel.setblocking(False)
-        self._listeners.append(channel)
-        self.pool.add(channel.fileno(), functools.partial(self._receive_socket, channel))
+        self._doors.open_channel(channel, self.request_stop)
 
     def watch_owner(self, fd: int) -> None:
         """Stop this server when a descriptor that its owner holds the other end of ends."""
@@ -233,47 +223,6 @@ class Server:
             TransportError: He does not listen there, or left no key.
         """
         OwnerDialer(path, self.adopt, self.request_stop).begin()
-
-    def _accept(self, listener: socket.socket, event: Event) -> None:
-        try:
-            for _ in range(_ACCEPT_AT_ONCE):
-                sock, address = listener.accept()
-                if sock.family == socket.AF_UNIX:
-                    self.adopt(sock, peer_of(address))
-                    continue
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                if self._relays is None:
-                    self.adopt(sock, peer_of(address))
-                else:
-                    self._relays.accept(sock, peer_of(address))
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            if listener.fileno() < 0:
-                return
-            if time.monotonic() > self._next_warning_s:
-                self._next_warning_s = time.monotonic() + 10
-                _log.warning("Cannot accept connections: %s", error)
-            time.sleep(0.05)  # out of descriptors: do not spin
-        with contextlib.suppress(OSError, ValueError):
-            self.pool.arm(listener.fileno())
-
-    def _receive_socket(self, channel: socket.socket, event: Event) -> None:
-        try:
-            data, descriptors, _, _ = socket.recv_fds(channel, 16, 4)
-        except BlockingIOError:
-            data, descriptors = b"x", []
-        except OSError:
-            data, descriptors = b"", []
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)
-            self.adopt(socket.socket(fileno=descriptor), "channel")
-        if not data:
-            _log.info("The owner is gone")
-            self.request_stop()
-            return
-        self.pool.arm(channel.fileno())
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -316,12 +265,7 @@ class Server:
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all sessions and connections, and free the addresses. Call it once."""
         self.sessions.drain()
-        for listener in self._listeners:
-            self.pool.remove(listener.fileno())
-            listener.close()
-        for path in self._paths:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        self._doors.close()
         self.sessions.end_all()
         with self._lock:
             connections = list(self._connections)
@@ -335,7 +279,7 @@ class Server:
 
     def close_after_fork(self) -> None:
         """In a child that the environment forked: do not keep what belongs to this server open."""
-        descriptors = {listener.fileno() for listener in self._listeners}
+        descriptors = self._doors.descriptors()
         descriptors |= {connection.fileno() for connection in self._connections}
         if self._relays is not None:
             descriptors |= self._relays.descriptors()

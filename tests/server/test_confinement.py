@@ -90,6 +90,18 @@ def test_common_sockets_can_be_made_and_no_others() -> None:
     assert confined(code) == [[None, None], "EAFNOSUPPORT", "EAFNOSUPPORT", True]
 
 
+def test_without_a_network_there_are_no_sockets_for_one() -> None:
+    code = """
+        gain_nothing()
+        close_system_calls()
+        close_system_calls(ip=False)  # one of several sessions, after the server itself
+        result = [family(each) for each in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)]
+        result += [type(each).__name__ for each in socket.socketpair()]
+    """
+    refused = "EAFNOSUPPORT"
+    assert confined(code) == [None, refused, refused, "socket", "socket"]
+
+
 def test_other_numbers_for_the_same_calls_are_closed() -> None:
     if platform.machine() != "x86_64":
         pytest.skip("only x86_64 has two sets of numbers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import pickle
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
+from openenv_gym.client.async_connection import AsyncConnection
 from openenv_gym.providers.thread import ThreadServer
 from openenv_gym.server import Server, create_app, exhaustion
 from openenv_gym.server.exhaustion import limit_reached
@@ -103,4 +105,25 @@ def test_it_arrives_with_the_last_lines(vector: dict[str, Any] | None) -> None:
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
     finally:
         connection.close()
+        server.stop()
+
+
+def test_it_arrives_with_the_last_lines_at_asynchronous_clients_too() -> None:
+    server = ThreadServer(Server(create_app(_Full)))
+
+    async def play() -> None:
+        connection = await AsyncConnection.open(
+            server.address, log_tail=lambda: "the last lines of a log"
+        )
+        try:
+            await connection.request("reset", [None, None])
+            with pytest.raises(errors.OutOfSpaceError, match="No space left") as caught:
+                await connection.request("step", [1])
+            assert caught.value.log == "the last lines of a log"
+        finally:
+            await connection.close()
+
+    try:
+        asyncio.run(play())
+    finally:
         server.stop()

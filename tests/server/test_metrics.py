@@ -121,6 +121,8 @@ def test_workers_are_added_up(command: Any) -> None:
         {"steps": [], "claims": [], "errors": {}, "bytes": [1, 2]},
         {"steps": [0] * 66, "claims": [0] * 66, "errors": [], "bytes": [1, 2]},
         {"steps": [0] * 66, "claims": [0] * 66, "errors": {}, "bytes": ["1", 2]},
+        {"steps": [0] * 66, "claims": [0] * 66, "errors": {}, "bytes": [1, -2]},
+        {"steps": [0] * 65 + [10**400], "claims": [0] * 66, "errors": {}, "bytes": [1, 2]},
     ],
 )
 def test_what_is_no_figures(data: Any) -> None:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -45,11 +46,16 @@ class FakeSandbox:
     process: subprocess.Popen[bytes] | None = None
     command: str = ""
     tokens: dict[str, float] = field(default_factory=dict)  # of signed URLs: until when
+    modes: dict[str, str] = field(default_factory=dict)  # of files, once somebody has set them
+
+    def place(self, path: str) -> str:
+        """Return where a file of its ``/tmp`` is."""
+        return path.replace("/tmp/", f"{self.directory}/")
 
     def run(self, command: str) -> None:
         """Start the command, where its files and its port are its own."""
         self.command = command
-        there = command.replace("/tmp/", f"{self.directory}/")
+        there = self.place(command)
         there = there.replace("--port 8000", f"--port {self.port}")
         there = there.replace("--host 0.0.0.0", "--host 127.0.0.1")
         there = re.sub(r"exec python ", f"exec {sys.executable} ", there)
@@ -163,7 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._route("GET", parts.path, {k: v[0] for k, v in parse_qs(parts.query).items()})
 
     def do_POST(self) -> None:
-        self._route("POST", urlsplit(self.path).path, {})
+        parts = urlsplit(self.path)
+        self._route("POST", parts.path, {k: v[0] for k, v in parse_qs(parts.query).items()})
 
     def do_DELETE(self) -> None:
         self._route("DELETE", urlsplit(self.path).path, {})
@@ -178,7 +185,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> dict[str, Any]:
         size = int(self.headers.get("Content-Length") or 0)
-        return dict(json.loads(self.rfile.read(size) or b"{}"))
+        data = self.rfile.read(size)
+        kind = self.headers.get("Content-Type") or ""
+        if kind.startswith("multipart/form-data"):
+            message = BytesParser().parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + data)
+            return {
+                str(part.get_param("name", header="Content-Disposition")): part.get_payload(
+                    decode=True
+                )
+                for part in message.walk()
+                if not part.is_multipart()
+            }
+        return dict(json.loads(data or b"{}"))
 
     def _route(self, method: str, path: str, query: Mapping[str, str]) -> None:
         body = self._body()
@@ -210,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
         if sandbox is None:
             self._say(404, {"statusCode": 404, "message": "Sandbox not found"})
         elif words[0] == "toolbox":
-            self._toolbox(sandbox, method, words[2:], body)
+            self._toolbox(sandbox, words[2:], query, body)
         else:
             self._sandbox(sandbox, method, words[3:], query)
 
@@ -237,9 +255,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(404, {"statusCode": 404, "message": "no such route"})
 
     def _toolbox(
-        self, sandbox: FakeSandbox, method: str, words: list[str], body: dict[str, Any]
+        self, sandbox: FakeSandbox, words: list[str], query: Mapping[str, str], body: dict[str, Any]
     ) -> None:
-        if words == ["process", "session"]:
+        if words == ["files", "bulk-upload"]:
+            with open(sandbox.place(body["files[0].path"].decode()), "wb") as file:
+                file.write(body["files[0].file"])
+            self._say(200, {})
+        elif words == ["files", "permissions"]:
+            sandbox.modes[query["path"]] = query["mode"]
+            os.chmod(sandbox.place(query["path"]), int(query["mode"], 8))
+            self._say(200, {})
+        elif words == ["process", "session"]:
             self._say(201, {})
         elif words[-1:] == ["exec"]:
             sandbox.run(body["command"])

@@ -15,6 +15,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,11 +48,13 @@ class Swarm:
     Attributes:
         directory: Where its engines are.
         subnet: The first three numbers of their addresses.
+        switch: A process in the network of the switch between them.
         nodes: docker-py's client of each, the manager first.
     """
 
     directory: Path
     subnet: str
+    switch: int
     nodes: list[Any] = field(default_factory=list)
 
     @property
@@ -116,6 +119,29 @@ class Swarm:
         node = self.node(number)
         node.update({**node.attrs["Spec"], "Availability": availability})
 
+    def kill(self, number: int) -> None:
+        """Have a node die as if its power failed: unheard, and with all that runs there."""
+        enter = ["nsenter", f"--net=/proc/{self.switch}/ns/net"]
+        subprocess.run([*enter, "ip", "link", "set", f"port{number}", "down"], check=True)
+        for pid in self._processes(number):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _processes(self, number: int) -> list[int]:
+        """Return the engine of a node, and all that it has started."""
+        here = {int(path.name): path for path in Path("/proc").glob("[0-9]*")}
+        socket = f"unix://{self.directory}/{number}/sock".encode()
+        (engine,) = (path for path in here.values() if socket in _read(path / "cmdline"))
+        network = os.stat(engine / "ns" / "net").st_ino
+        group = f"/{self.directory.name}/{number}/".encode()
+        found = []
+        for pid, path in here.items():
+            with contextlib.suppress(OSError):
+                theirs = os.stat(path / "ns" / "net").st_ino == network
+                if theirs or group in _read(path / "cgroup"):
+                    found.append(pid)
+        return found
+
     def leftovers(self) -> list[str]:
         """Return services, secrets and containers that are there."""
         found = [f"service {each.name}" for each in self.manager.services.list()]
@@ -123,6 +149,13 @@ class Swarm:
         for number, client in enumerate(self.nodes, 1):
             found += [f"container {each.name} on node{number}" for each in client.containers.list()]
         return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 def why_not() -> str | None:
@@ -156,7 +189,7 @@ def swarm(nodes: int) -> Iterator[Swarm]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is not meant for it: its input ends
     )
-    made = Swarm(directory, subnet)
+    made = Swarm(directory, subnet, process.pid)
     try:
         for number in range(1, nodes + 1):
             _await(directory / str(number), process)

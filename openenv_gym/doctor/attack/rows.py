@@ -183,5 +183,12 @@ ROWS = (
         _of_neighbour(2, "name"),
         own=False,
     ),
+    Row(
+        "neighbour",
+        "connect to its port on 127.0.0.1",
+        others.loopback_socket,
+        _of_neighbour(3, "port"),
+        own=False,
+    ),
 )
 """All attacks."""

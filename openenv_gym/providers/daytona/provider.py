@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from openenv_gym import errors
@@ -16,7 +15,7 @@ from openenv_gym.providers.daytona.server import MADE_BY, OWNER_LABEL, DaytonaSe
 from openenv_gym.providers.daytona.service import connect, is_gone, translated
 from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.owner import Owner
-from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
+from openenv_gym.providers.sandbox import Sandbox
 
 
 __all__ = ["DaytonaProvider"]
@@ -37,13 +36,11 @@ class DaytonaProvider:
         api_url: Where the service is; by default what ``DAYTONA_API_URL`` says.
         region: Where sandboxes run; by default what ``DAYTONA_TARGET`` says, or the account's.
         auto_stop_minutes: A sandbox that nobody keeps alive for so long is stopped and deleted.
-        resources: Bounds: ``memory_bytes`` in whole GiB, whole ``cpus``, ``gpus`` as a number.
-            They belong to an image: a snapshot has its own.
-        network: ``"none"`` or ``"open"``; by default what the account allows.
-        mounts: Refused.
-        environment: Variables of the server.
-        runtime: Refused.
         workers: Worker processes of each server, which share its sessions.
+        sandbox: `Sandbox`'s keywords. It honours ``memory_bytes`` in whole GiB, whole ``cpus`` and
+            ``gpus`` as a number, all three with an image alone, for a snapshot has its own;
+            ``network`` as ``"none"`` or ``"open"``, by default what the account allows; and
+            ``environment``.
 
     Raises:
         InvalidOptionError: One of them is not what it should be, or cannot be honoured.
@@ -64,20 +61,10 @@ class DaytonaProvider:
         api_url: str | None = None,
         region: str | None = None,
         auto_stop_minutes: int = 5,
-        resources: Resources | Mapping[str, Any] | None = None,
-        network: Network | str | Iterable[str] | None = None,
-        mounts: Iterable[Mount] | None = None,
-        environment: Mapping[str, str] | None = None,
-        runtime: str | None = None,
         workers: int = 1,
+        **sandbox: Any,
     ) -> None:
-        self._sandbox = Sandbox.of(
-            resources=resources,
-            network=network,
-            mounts=mounts,
-            environment=environment,
-            runtime=runtime,
-        )
+        self._sandbox = Sandbox.of(**sandbox)
         self._sandbox.refuse_unhonoured(self.name, self.honours)
         if image is not None and snapshot is not None:
             raise errors.InvalidOptionError(

@@ -37,7 +37,6 @@ _CREATE_S = 300.0
 _READY_S = 120.0
 _CALL_S = 15.0
 _ASK_S = 2.0  # so often the service is asked at most whether a server lives
-_TOKEN = "OPENENV_TOKEN"
 _TOKEN_FILE = "/tmp/openenv-token"
 _KILLED = 128 + 9
 
@@ -90,10 +89,10 @@ class DaytonaServer:
             "openenv.environment": target.package,
             "openenv.version": __version__,
         }
-        params.env_vars = {**(params.env_vars or {}), _TOKEN: self.token}
         try:
             with translated(f"start a sandbox for {target.package}"):
                 self._sandbox = client.create(params, timeout=_CREATE_S)
+                self._leave_token()
                 self._command_id = self._run(_command(target, workers))
             self.address: Address = SignedAddress(self._sign, f"daytona:{self._name}")
             self._await_server()
@@ -110,6 +109,16 @@ class DaytonaServer:
         return self._name
 
     # -- start --------------------------------------------------------------------------------
+
+    def _leave_token(self) -> None:
+        """Put the token into a file, before anything runs there that could read it.
+
+        The variables of a sandbox are shown by the service to everybody of its organization.
+        """
+        assert self.token is not None
+        files = self._sandbox.fs
+        files.upload_file(self.token.encode(), _TOKEN_FILE, timeout=int(_CALL_S))
+        files.set_file_permissions(_TOKEN_FILE, mode="600", request_timeout=_CALL_S)
 
     def _run(self, command: str) -> str:
         """Start a command that goes on running, and return its id."""
@@ -231,18 +240,14 @@ class DaytonaServer:
 
 
 def _command(target: ServerTarget, workers: int) -> str:
-    """Return the shell command of a server that takes its token out of its environment."""
+    """Return the shell command of a server."""
     words = ["python", "-m", "openenv_gym.server", target.package, "--host", "0.0.0.0"]
     words += ["--port", str(_PORT), "--token-file", _TOKEN_FILE]
     if target.thread_affinity:
         words.append("--thread-affinity")
     if workers > 1:
         words += ["--workers", str(workers)]
-    # Not on the command line; and what the environment starts does not inherit it.
-    return (
-        f'umask 077; printf %s "${_TOKEN}" > {_TOKEN_FILE}; unset {_TOKEN}; '
-        f"exec {shlex.join(words)}"
-    )
+    return f"exec {shlex.join(words)}"
 
 
 def _answers(scheme: str, host: str, port: int | None, path: str) -> bool:

@@ -164,7 +164,7 @@ class DockerServer:
         sessions = None
         if target.isolate_sessions:
             sessions = IsolatedSessions.within(limits, target.num_envs)
-            command += sessions.arguments()
+            command += sessions.arguments(self._sandbox)
         elif self._workers > 1:
             command += ["--workers", str(self._workers)]
         mount = None

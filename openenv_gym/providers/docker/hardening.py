@@ -157,10 +157,17 @@ class IsolatedSessions:
             for user in [self.first_user + 2 * number]
         } | {SERVER_PLACE: "rw,nosuid,nodev,noexec,size=65536,nr_inodes=16,mode=0700"}
 
-    def arguments(self) -> list[str]:
-        """Return arguments of the server."""
+    def arguments(self, sandbox: Sandbox) -> list[str]:
+        """Return arguments of the server.
+
+        Args:
+            sandbox: What was asked for. Without a network nothing but the loopback interface is
+                left, which sessions would share.
+        """
+        alone = sandbox.network is None or sandbox.network.mode == "none"
         return [
             "--isolate-sessions",
+            *("--session-sockets", "unix" if alone else "all"),
             *("--capacity", str(self.count)),
             *("--session-directory", _SESSIONS),
             *("--session-user", str(self.first_user)),

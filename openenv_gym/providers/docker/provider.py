@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from openenv_gym import errors
-from openenv_gym.providers.base import RunningServer, ServerTarget, check_workers
+from openenv_gym.providers.base import (
+    RunningServer,
+    ServerTarget,
+    check_option,
+    check_workers,
+    is_text,
+)
 from openenv_gym.providers.docker.admission import DEFAULT_AT_ONCE
 from openenv_gym.providers.docker.container import DockerServer, MountError, Reach
 from openenv_gym.providers.docker.daemon import (
@@ -77,13 +83,17 @@ class DockerProvider:
         max_destroys: int = DEFAULT_AT_ONCE,
         **sandbox: Any,
     ) -> None:
-        _check("image", image, "the name of an image", image is None or _is_text(image))
-        _check("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
+        check_option("image", image, "the name of an image", image is None or is_text(image))
+        check_option("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
         names = ["auto", *(each.value for each in Reach)]
-        _check("reach", reach, f"one of {', '.join(names)}", reach in names)
-        _check("warm", warm, "an integer of at least 0", _is_count(warm, 0))
-        _check("max_creates", max_creates, "an integer of at least 1", _is_count(max_creates, 1))
-        _check("max_destroys", max_destroys, "an integer of at least 1", _is_count(max_destroys, 1))
+        check_option("reach", reach, f"one of {', '.join(names)}", reach in names)
+        check_option("warm", warm, "an integer of at least 0", _is_count(warm, 0))
+        check_option(
+            "max_creates", max_creates, "an integer of at least 1", _is_count(max_creates, 1)
+        )
+        check_option(
+            "max_destroys", max_destroys, "an integer of at least 1", _is_count(max_destroys, 1)
+        )
         self._workers = check_workers(workers)
         self._warm = warm
         self._max_creates = max_creates
@@ -282,14 +292,5 @@ def _shares_files(client: Any, facts: Mapping[str, Any]) -> bool:
     return "Docker Desktop" not in str(facts.get("OperatingSystem"))
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
-
-
 def _is_count(value: object, least: int) -> bool:
     return type(value) is int and value >= least
-
-
-def _check(name: str, value: object, expected: str, good: bool) -> None:
-    if not good:
-        raise errors.InvalidOptionError(f"{name}={value!r:.80}: expected {expected}.", field=name)

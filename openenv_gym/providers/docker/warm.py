@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable
 
+from openenv_gym import metrics
 from openenv_gym.client import Address
 from openenv_gym.errors import ConnectionLostError, OpenEnvGymError, ServerDiedError
 from openenv_gym.providers.base import GRACE_S, NEW_ONE, ServerTarget
@@ -18,6 +19,13 @@ from openenv_gym.providers.docker.container import DockerServer
 __all__ = ["KeptServer", "WarmPool"]
 
 _log = logging.getLogger("openenv_gym")
+
+_hits = metrics.PROCESS.counter(
+    "openenv_warm_hits_total", "Servers that were ready when they were asked for."
+)
+_misses = metrics.PROCESS.counter(
+    "openenv_warm_misses_total", "Servers that had to be started because none was ready."
+)
 
 Make = Callable[[ServerTarget], DockerServer]
 
@@ -88,9 +96,11 @@ class WarmPool:
                 idle = self._idle.setdefault(target, [])
                 server = idle.pop() if idle else None
             if server is None:
+                _misses.add()
                 server = self._make(target)
                 break
             if server.why_lost() is None:
+                _hits.add()
                 break
             server.stop()
         self.fill(target)

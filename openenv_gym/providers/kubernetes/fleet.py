@@ -19,6 +19,7 @@ from openenv_gym.providers.guardian import guardian
 from openenv_gym.providers.kubernetes import objects
 from openenv_gym.providers.kubernetes.blueprint import Blueprint
 from openenv_gym.providers.kubernetes.cluster import Cluster
+from openenv_gym.providers.kubernetes.lease import LEASE, Lease, lease_text
 from openenv_gym.providers.kubernetes.pods import (
     Incarnation,
     Lost,
@@ -79,6 +80,7 @@ class Fleet:
         self._tokens: list[str] = []
         self._used: set[int] = set()
         self._spent: dict[int, set[str]] = {}  # by number, pods that had a server already
+        self._lease: Lease | None = None
 
     def take(self) -> Place:
         """Return a place that nobody has, and see to it that there is a pod.
@@ -156,7 +158,10 @@ class Fleet:
         guardian.watch(self._watched)
         who = str(Owner.current())
         try:
-            root = cluster.create("StatefulSet", objects.stateful_set(name, blueprint, who, 0))
+            body = objects.stateful_set(name, blueprint, who, 0)
+            body["metadata"]["annotations"][LEASE] = lease_text()
+            root = cluster.create("StatefulSet", body)
+            self._lease = Lease(cluster, name)
             # Ahead of the first pod, which must not have a moment without its policy.
             cluster.create("NetworkPolicy", objects.network_policy(name, blueprint, who, root))
             cluster.create("Secret", objects.token_secret(name, blueprint, who, self._tokens, root))
@@ -208,6 +213,9 @@ class Fleet:
             self._cluster.delete("Pod", f"{self._name}-{ordinal}", grace_s=grace_s, uid=uid)
 
     def _remove(self, grace_s: float) -> None:
+        if self._lease is not None:
+            self._lease.end()
+            self._lease = None
         with contextlib.suppress(errors.OpenEnvGymError):
             remove_set(self._cluster, self._name, grace_s=grace_s)
             guardian.forget(self._watched)

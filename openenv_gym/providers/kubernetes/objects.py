@@ -215,6 +215,7 @@ def _container(blueprint: Blueprint) -> dict[str, Any]:
         "command": ["sh", "-c", _ONCE, "server"],
         "args": [
             blueprint.package,
+            "--confine",
             *("--host", "0.0.0.0", "--port", str(PORT)),
             *("--token-file", TOKEN_FILE),
             *("--drain-s", f"{blueprint.drain_s:g}"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from openenv_gym import errors
 from openenv_gym.providers.base import (
     RunningServer,
     ServerTarget,
+    check_option,
     check_workers,
+    is_text,
     refuse_isolation,
 )
 from openenv_gym.providers.docker.images import image_name
@@ -20,9 +22,9 @@ from openenv_gym.providers.kubernetes.blueprint import Blueprint, resolve_peers
 from openenv_gym.providers.kubernetes.cluster import Cluster, ClusterChoice, connect_cluster
 from openenv_gym.providers.kubernetes.fleet import fleet_of
 from openenv_gym.providers.kubernetes.reach import Reach
-from openenv_gym.providers.kubernetes.removal import owner_of, remove_set
+from openenv_gym.providers.kubernetes.removal import found, remove_set
 from openenv_gym.providers.kubernetes.server import KubernetesServer
-from openenv_gym.providers.sandbox import Mount, Network, Resources, Sandbox
+from openenv_gym.providers.sandbox import Network, Sandbox
 
 
 __all__ = ["KubernetesProvider"]
@@ -49,13 +51,10 @@ class KubernetesProvider:
         clients: Networks (CIDR) outside the cluster from which pods may be reached directly.
         drain_s: How long sessions may go on in a pod that was told to end.
         start_timeout_s: How long a pod may take until it takes clients.
-        resources: Bounds of a pod; of these, ``memory_bytes``, ``cpus``, ``gpus``, ``tmp_bytes``.
-        network: What pods may reach: ``"none"``, a list of hosts with ports, or ``"open"``. It is
-            up to the cluster's network whether a NetworkPolicy is enforced.
-        mounts: Volumes: names of PersistentVolumeClaims.
-        environment: Variables of the server.
-        runtime: A RuntimeClass, such as ``"gvisor"``.
         workers: Worker processes of each server, which share its sessions.
+        sandbox: `Sandbox`'s keywords. It honours ``memory_bytes``, ``cpus``, ``gpus`` as a number,
+            ``tmp_bytes``, ``network`` (where the cluster's enforces a NetworkPolicy), ``mounts``
+            of PersistentVolumeClaims, ``environment``, and ``runtime`` as a RuntimeClass.
 
     Raises:
         InvalidOptionError: One of them is none of these, or cannot be honoured.
@@ -88,12 +87,8 @@ class KubernetesProvider:
         clients: Sequence[str] = (),
         drain_s: float = 10.0,
         start_timeout_s: float = 120.0,
-        resources: Resources | Mapping[str, Any] | None = None,
-        network: Network | str | Iterable[str] | None = None,
-        mounts: Iterable[Mount] | None = None,
-        environment: Mapping[str, str] | None = None,
-        runtime: str | None = None,
         workers: int = 1,
+        **sandbox: Any,
     ) -> None:
         for option, value in (
             ("image", image),
@@ -101,11 +96,11 @@ class KubernetesProvider:
             ("context", context),
             ("config_file", config_file),
         ):
-            good = value is None or _is_text(value)
-            _check(option, value, "a text that is not empty", good)
-        _check("pull", pull, f"one of {', '.join(_PULLS)}", pull in _PULLS)
+            good = value is None or is_text(value)
+            check_option(option, value, "a text that is not empty", good)
+        check_option("pull", pull, f"one of {', '.join(_PULLS)}", pull in _PULLS)
         names = ["auto", *(each.value for each in Reach)]
-        _check("reach", reach, f"one of {', '.join(names)}", reach in names)
+        check_option("reach", reach, f"one of {', '.join(names)}", reach in names)
         self._workers = check_workers(workers)
         self._image = image
         self._pull = pull
@@ -114,13 +109,7 @@ class KubernetesProvider:
         self._clients = _networks(clients)
         self._drain_s = _seconds("drain_s", drain_s)
         self._start_timeout_s = _seconds("start_timeout_s", start_timeout_s)
-        self._sandbox = Sandbox.of(
-            resources=resources,
-            network=network,
-            mounts=mounts,
-            environment=environment,
-            runtime=runtime,
-        )
+        self._sandbox = Sandbox.of(**sandbox)
         self._sandbox.refuse_unhonoured(self.name, self.honours)
         # Once, because names lead elsewhere every minute, and pods that differ share no set.
         self._egress = resolve_peers(self._sandbox.network or Network.none())
@@ -150,18 +139,7 @@ class KubernetesProvider:
             ProviderUnavailableError: The client is not installed, or no API server answers.
             ProviderPermissionError: It does not let this user do so.
         """
-        cluster = self._cluster()
-        return [
-            Item(
-                self.name,
-                "statefulset",
-                f"{cluster.namespace}/{made['metadata']['name']}",
-                owner_of(made),
-                f"{made['metadata']['labels'].get('openenv.environment', '')}, "
-                f"{made['spec'].get('replicas', 0)} pods",
-            )
-            for made in cluster.find("StatefulSet")
-        ]
+        return found(self._cluster())
 
     def remove(self, item: Item) -> None:
         """Delete a set of pods with all that belongs to it.
@@ -200,25 +178,16 @@ class KubernetesProvider:
         )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _check(name: str, value: object, expected: str, good: bool) -> None:
-    if not good:
-        raise errors.InvalidOptionError(f"{name}={value!r:.80}: expected {expected}.", field=name)
-
-
 def _seconds(name: str, value: object) -> float:
     good = type(value) in (int, float) and 0 < float(str(value)) <= _MAX_S
-    _check(name, value, f"a number of seconds, above 0 and at most {_MAX_S:g}", good)
+    check_option(name, value, f"a number of seconds, above 0 and at most {_MAX_S:g}", good)
     assert isinstance(value, (int, float))
     return float(value) if math.isfinite(value) else _MAX_S
 
 
 def _networks(clients: object) -> tuple[str, ...]:
     expected = 'a list of networks, such as ["10.0.0.0/8"]'
-    _check("clients", clients, expected, isinstance(clients, (list, tuple)))
+    check_option("clients", clients, expected, isinstance(clients, (list, tuple)))
     assert isinstance(clients, (list, tuple))
     try:
         return tuple(str(ipaddress.ip_network(each)) for each in clients)

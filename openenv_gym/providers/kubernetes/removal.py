@@ -1,4 +1,7 @@
-"""Deleting a set of pods with all that belongs to it: by its owner, by the guardian, by `clean`."""
+"""Sets of pods, whoever made them, and deleting one with all that belongs to it.
+
+Its owner does so, or the guardian, `clean`, or the next owner.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ import time
 from typing import Any
 
 from openenv_gym import errors
+from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.kubernetes.cluster import Cluster, ClusterChoice
+from openenv_gym.providers.kubernetes.lease import lease_until
 from openenv_gym.providers.kubernetes.objects import OWNER
 from openenv_gym.providers.owner import Owner
 
 
-__all__ = ["main", "owner_of", "remove_set", "sweep"]
+__all__ = ["found", "main", "remove_set", "sweep"]
 
 _TRIES = 5
 _PAUSE_S = 1.0
@@ -41,14 +46,31 @@ def remove_set(cluster: Cluster, name: str, *, grace_s: float = 0.0) -> None:
         cluster.delete(kind, name)
 
 
-def owner_of(made: dict[str, Any]) -> Owner | None:
-    """Return the process that an object was made for; None where it does not say."""
-    annotations = made["metadata"].get("annotations") or {}
-    return Owner.parse(str(annotations.get(OWNER, "")))
+def found(cluster: Cluster) -> list[Item]:
+    """Return the sets that this library has made in a namespace, for whomever.
+
+    Raises:
+        OpenEnvGymError: They cannot be had.
+    """
+    return [_item(cluster, made) for made in cluster.find("StatefulSet")]
+
+
+def _item(cluster: Cluster, made: dict[str, Any]) -> Item:
+    facts = made["metadata"]
+    count = made["spec"].get("replicas", 0)
+    package = facts["labels"].get("openenv.environment", "")
+    return Item(
+        "kubernetes",
+        "statefulset",
+        f"{cluster.namespace}/{facts['name']}",
+        Owner.parse(str((facts.get("annotations") or {}).get(OWNER, ""))),
+        f"{package}, {count} pod{'s' * (count != 1)}",
+        lease_until(made),
+    )
 
 
 def sweep(cluster: Cluster) -> list[str]:
-    """Delete sets of owners on this machine that are gone.
+    """Delete sets whose owner is gone: of this machine, or with a lease that has run out.
 
     A guardian does it at once; this is for what is left when it was killed as well.
 
@@ -59,12 +81,12 @@ def sweep(cluster: Cluster) -> list[str]:
         OpenEnvGymError: They cannot be had.
     """
     removed = []
-    for made in cluster.find("StatefulSet"):
-        owner = owner_of(made)
-        if owner is not None and owner.lives() is False:
+    for item in found(cluster):
+        if item.in_use is False:
+            name = item.name.partition("/")[2]
             with contextlib.suppress(errors.OpenEnvGymError):
-                remove_set(cluster, made["metadata"]["name"])
-                removed.append(made["metadata"]["name"])
+                remove_set(cluster, name)
+                removed.append(name)
     return removed
 
 

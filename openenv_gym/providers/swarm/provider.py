@@ -11,7 +11,9 @@ from openenv_gym import errors
 from openenv_gym.providers.base import (
     RunningServer,
     ServerTarget,
+    check_option,
     check_workers,
+    is_text,
     refuse_isolation,
 )
 from openenv_gym.providers.docker.daemon import connect_daemon, daemon_address, translated
@@ -77,11 +79,11 @@ class SwarmProvider:
         workers: int = 1,
         **sandbox: Any,
     ) -> None:
-        _check("image", image, "the name of an image", image is None or _is_text(image))
-        _check("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
-        good = not _is_text(constraints) and all(map(_is_text, constraints))
-        _check("constraints", constraints, 'a list such as ["node.role==worker"]', good)
-        _check("drain_s", drain_s, f"seconds from 0 to {_MAX_DRAIN_S:g}", _is_drain(drain_s))
+        check_option("image", image, "the name of an image", image is None or is_text(image))
+        check_option("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
+        good = not is_text(constraints) and all(map(is_text, constraints))
+        check_option("constraints", constraints, 'a list such as ["node.role==worker"]', good)
+        check_option("drain_s", drain_s, f"seconds from 0 to {_MAX_DRAIN_S:g}", _is_drain(drain_s))
         self._workers = check_workers(workers)
         self._image = image
         self._build = build
@@ -226,15 +228,6 @@ def _check_sandbox(sandbox: Sandbox) -> None:
             )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
-
-
 def _is_drain(value: object) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and 0 <= value <= _MAX_DRAIN_S  # type: ignore[operator]  # a number
-
-
-def _check(name: str, value: object, expected: str, good: bool) -> None:
-    if not good:
-        raise errors.InvalidOptionError(f"{name}={value!r:.80}: expected {expected}.", field=name)

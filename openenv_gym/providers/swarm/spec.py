@@ -139,7 +139,7 @@ class Plan:
         }
 
     def _command(self) -> list[str]:
-        command = ["python", "-m", "openenv_gym.server", self.target.package]
+        command = ["python", "-m", "openenv_gym.server", self.target.package, "--confine"]
         command += ["--host", "0.0.0.0", "--port", str(PORT)]
         command += ["--token-file", f"/run/secrets/{_TOKEN_FILE}"]
         command += ["--drain-s", f"{self.drain_s:g}"]

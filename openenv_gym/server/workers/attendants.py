@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import queue
 import socket
 import subprocess
 import time
 from collections.abc import Callable
 
 from openenv_gym import errors
+from openenv_gym.server.figures import Figures
 from openenv_gym.server.workers.crew import draining_error
 from openenv_gym.server.workers.hangups import HangUps
 from openenv_gym.server.workers.isolation import Slots
@@ -24,6 +26,7 @@ _log = logging.getLogger("openenv_gym.server")
 
 _PAUSE_S = 1.0  # after a process that ended before it had a session
 _SLACK_S = 5.0  # beyond the grace period, in which a session ends by itself
+_ANSWER_S = 2.0  # so long our own thread may be busy with something else
 _CLEAN_S = 30.0  # so long the removal of what a session left may take
 
 
@@ -46,6 +49,27 @@ class Attendants(Staff):
         self._grace_s = float(options.limits["resume_grace_s"]) + _SLACK_S
         self._idle_s = float(options.limits["idle_timeout_s"]) + _SLACK_S
         self._lines = HangUps(self._selector)
+        self._gone = Figures()
+
+    def take(self) -> Figures:
+        """Return the sum of what all processes have said of themselves, past and present."""
+        made: queue.SimpleQueue[Figures] = queue.SimpleQueue()
+
+        def add_up() -> None:
+            total = self._gone.copy()
+            for worker in self._workers.values():
+                _merge(total, worker)
+            made.put(total)
+
+        self._do(add_up)
+        try:
+            return made.get(timeout=_ANSWER_S)
+        except queue.Empty:
+            return self._gone.copy()
+
+    def _forget(self, worker: Worker) -> None:
+        _merge(self._gone, worker)
+        super()._forget(worker)
 
     def _begin(self) -> None:
         try:
@@ -191,3 +215,8 @@ class Attendants(Staff):
             return
         self._send_visitor(worker, sock)
         self._spare = None
+
+
+def _merge(total: Figures, worker: Worker) -> None:
+    if worker.ledger is not None:
+        total.merge(worker.ledger.read())

@@ -31,9 +31,12 @@ class WorkerOptions:
         isolate: It serves a single session, and ends with it.
         own_user: It is a user of its own.
         max_pids: Processes and threads that its user may have.
+        unix_only: It makes no sockets of IPv4 and IPv6: there is no network, and others listen on
+            the same loopback interface.
         number: Its own, which no other worker of the supervisor ever has.
         supervisor: Process id of the supervisor.
         channel_fd: Its end of the channel.
+        ledger_fd: Where it leaves its figures, if nobody asks it for them.
     """
 
     environment: str
@@ -48,9 +51,11 @@ class WorkerOptions:
     isolate: bool = False
     own_user: bool = False
     max_pids: int | None = None
+    unix_only: bool = False
     number: int = 0
     supervisor: int = 0
     channel_fd: int = -1
+    ledger_fd: int = -1
 
     @property
     def prefix(self) -> str:

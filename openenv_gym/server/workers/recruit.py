@@ -15,6 +15,7 @@ from typing import Any
 
 from openenv_gym.server.process import bootstrap
 from openenv_gym.server.workers.isolation import Slot
+from openenv_gym.server.workers.ledger import Ledger, make_ledger
 from openenv_gym.server.workers.options import WorkerOptions
 
 
@@ -32,6 +33,7 @@ class Worker:
         channel: Our end of the channel to it.
         slot: Where it runs, if it has a place of its own.
         failures: How many in a row before it ended soon after they began.
+        ledger: Where it leaves its figures; None where it is asked for them.
 
     Attributes:
         peers: Whose sessions it holds or opens, one entry for each.
@@ -48,12 +50,14 @@ class Worker:
         channel: socket.socket,
         slot: Slot | None,
         failures: int,
+        ledger: Ledger | None = None,
     ) -> None:
         self.number = number
         self.process = process
         self.channel = channel
         self.slot = slot
         self.failures = failures
+        self.ledger = ledger
         self.peers: list[str] = []
         self.ready = False
         self.keeps = False
@@ -103,6 +107,8 @@ class Worker:
     def close(self) -> None:
         """Close what we hold of it."""
         self.channel.close()
+        if self.ledger is not None:
+            self.ledger.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
@@ -124,7 +130,9 @@ def start_worker(
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
+    ledger = None
     try:
+        ledger = make_ledger() if options.isolate else None
         with theirs:  # above 2, for there it has its standard streams
             channel_fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
         told = dataclasses.replace(
@@ -132,6 +140,7 @@ def start_worker(
             number=number,
             supervisor=os.getpid(),
             channel_fd=channel_fd,
+            ledger_fd=-1 if ledger is None else ledger.fd,
             own_user=slot is not None and slot.user is not None,
         )
         own: dict[str, Any] = {}
@@ -140,7 +149,7 @@ def start_worker(
         try:
             process = subprocess.Popen(
                 [sys.executable, "-c", bootstrap(_MAIN), told.to_json()],
-                pass_fds=[channel_fd],
+                pass_fds=[channel_fd] if ledger is None else [channel_fd, ledger.fd],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C in the terminal is the supervisor's
                 **own,
@@ -149,6 +158,8 @@ def start_worker(
             os.close(channel_fd)
     except (OSError, subprocess.SubprocessError) as error:
         ours.close()
+        if ledger is not None:
+            ledger.close()
         who = "" if slot is None or slot.user is None else f" as user {slot.user}"
         raise OSError(f"Cannot start a process{who}: {error}") from error
-    return Worker(number, process, ours, slot, failures)
+    return Worker(number, process, ours, slot, failures, ledger)

@@ -107,13 +107,13 @@ class Supervisor(Server):
         **access: Any,
     ) -> None:
         self._staff: Staff
-        self._census: Census | None = None
+        self._count: Census | Attendants
         if workers:
             self._staff = Crew(options, self._free_place, workers)
-            self._census = Census(self._staff)
+            self._count = Census(self._staff)
         else:
             slots = Slots(capacity + 1, directory=directory, first_user=first_user)
-            self._staff = Attendants(options, self._free_place, slots)
+            self._staff = self._count = Attendants(options, self._free_place, slots)
         self._staff.start(_START_S)
         facts = self._staff.facts
         try:
@@ -169,10 +169,9 @@ class Supervisor(Server):
         return ask_worker(self._staff, path, _VISIT_S)
 
     def sum_figures(self) -> Figures:
-        """See `Server`; a process that holds one session is not believed, and not asked."""
+        """See `Server`."""
         figures = super().sum_figures()
-        if self._census is not None:
-            figures.merge(self._census.take())
+        figures.merge(self._count.take())
         return figures
 
 

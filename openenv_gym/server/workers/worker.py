@@ -20,7 +20,7 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server.application import Application, load_app
-from openenv_gym.server.confinement import keep_to_itself
+from openenv_gym.server.confinement import close_system_calls, keep_to_itself
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Route
 from openenv_gym.server.logs import LogFormat, log_to_stderr
@@ -38,6 +38,7 @@ from openenv_gym.server.workers.census import FIGURES_PATH
 from openenv_gym.server.workers.channel import Kind, Letter, receive, send, split_connection
 from openenv_gym.server.workers.grants import Grant, Grants
 from openenv_gym.server.workers.handed import HandedConnection, HandedRequest
+from openenv_gym.server.workers.ledger import Ledger
 from openenv_gym.server.workers.options import WorkerOptions
 
 
@@ -94,6 +95,7 @@ class WorkerServer(Server):
     def __init__(self, app: Application, options: WorkerOptions, channel: socket.socket) -> None:
         self._options = options
         self._channel = channel
+        self._ledger = Ledger(options.ledger_fd) if options.ledger_fd >= 0 else None
         self._used = False
         self._taking = threading.Lock()  # a letter, until its connection is among ours
         super().__init__(
@@ -106,8 +108,7 @@ class WorkerServer(Server):
             debug=options.debug,
         )
         channel.setblocking(False)
-        self._listeners.append(channel)
-        self.pool.add(channel.fileno(), self._on_letter)
+        self._doors.add(channel, self._on_letter)
 
     def _make_sessions(self, **options: Any) -> WorkerSessions:
         self._entered = sessions = WorkerSessions(
@@ -132,6 +133,16 @@ class WorkerServer(Server):
 
     def _figures(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse.of_json(self.sum_figures().to_wire())
+
+    def _keep_house(self, now_s: float) -> None:
+        super()._keep_house(now_s)
+        self._leave_figures()
+
+    def _leave_figures(self) -> None:
+        """Leave what is counted where the supervisor finds it who does not ask."""
+        if self._ledger is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._ledger.write(self.sum_figures())
 
     def forget(self, connection: Connection) -> None:
         """See `Server`."""
@@ -178,6 +189,7 @@ class WorkerServer(Server):
         while time.monotonic() < end_s and self._answers():
             time.sleep(0.01)
         super().stop(timeout_s)
+        self._leave_figures()
 
     def _answers(self) -> bool:
         with self._lock:
@@ -225,6 +237,8 @@ def main() -> int:
     )
     channel = socket.socket(fileno=options.channel_fd)
     channel.set_inheritable(False)
+    if options.ledger_fd >= 0:
+        os.set_inheritable(options.ledger_fd, False)
     # The supervisor's, who tells us; not ignored, which programs that we start would inherit.
     signal.signal(signal.SIGINT, lambda signum, frame: None)
     try:
@@ -256,6 +270,8 @@ def _confine(options: WorkerOptions) -> None:
     """Give up what code that means harm could use against other sessions."""
     gain_nothing()
     keep_to_itself()
+    if options.unix_only:
+        close_system_calls(ip=False)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_RATHER_ME)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -95,10 +96,13 @@ def test_a_snapshot_in_place_of_an_image(service: FakeDaytona) -> None:
     server.stop()
 
 
-def test_the_token_is_on_no_command_line(service: FakeDaytona, server: Any) -> None:
+def test_the_token_is_in_a_file_and_nowhere_else(service: FakeDaytona, server: Any) -> None:
     sandbox = only(service)
     assert server.token
     assert server.token not in sandbox.command
+    assert server.token not in str(sandbox.body)  # which the service shows
+    assert Path(sandbox.place("/tmp/openenv-token")).read_text() == server.token
+    assert sandbox.modes == {"/tmp/openenv-token": "600"}
     with pytest.raises(errors.UnauthorizedError):
         Connection(server.address, {}, timeout_s=30)
     connect(server).close()

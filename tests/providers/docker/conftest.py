@@ -26,6 +26,21 @@ MakeServer = Callable[..., DockerServer]
 _ATTACKER = Path(room.__file__).read_text()
 
 
+CLOSED = """
+import ctypes, errno, socket
+def closed():
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(425, 0, None)  # io_uring_setup
+    refused = [errno.errorcode[ctypes.get_errno()]]
+    try:
+        socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    except OSError as error:
+        refused.append(errno.errorcode[error.errno])
+    return refused
+"""
+"""Code that tells how doors answer which a server closes itself (``--confine``)."""
+
+
 @pytest.fixture(scope="session")
 def attacker_image(docker: Any) -> Iterator[str]:
     """Image whose environment runs the code that it is given, inside the server."""

@@ -73,6 +73,19 @@ def house(attacker_image: str) -> Iterator[DockerServer]:
     server.stop()
 
 
+_SOCKETS = """
+    import errno, socket
+    def made(family, kind):
+        try:
+            socket.socket(family, kind).close()
+        except OSError as error:
+            return errno.errorcode[error.errno]
+        return "made"
+    kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+    result = {made(family, kind) for family in (socket.AF_INET, socket.AF_INET6) for kind in kinds}
+"""
+
+
 def _target(count: int) -> ServerTarget:
     return ServerTarget("attacker:app", untrusted=True, num_envs=count, isolate_sessions=True)
 
@@ -272,7 +285,7 @@ def test_others_survive_the_end_of_one(house: DockerServer) -> None:
     for session in sessions[1:]:
         session.connection._drop()
         assert session.run("result = 'alive'") == "alive"
-    assert "ended with 3" in house.log_tail()
+    assert eventually(lambda: "ended with 3" in house.log_tail())
 
 
 def test_a_container_that_may_not_change_users_serves_nothing(
@@ -388,3 +401,30 @@ def _kill_session(docker: Any, name: str, lines: list[list[str]], session: str) 
 
 def _existing(docker: Any, names: set[str]) -> set[str]:
     return names & {each.name for each in docker.containers.list(all=True)}
+
+
+def test_sessions_do_not_meet_on_the_loopback_interface(house: DockerServer) -> None:
+    session = Attack(house)
+    assert run(session, _SOCKETS) == {"EAFNOSUPPORT"}
+    # Also not those of a program that it starts.
+    code = "import socket; socket.create_server(('127.0.0.1', 0))"
+    started = f"""
+        import subprocess, sys
+        result = subprocess.run(
+            [sys.executable, "-c", {code!r}], capture_output=True, text=True
+        ).stderr
+    """
+    assert "Address family not supported" in run(session, started)
+
+
+def test_where_a_network_was_asked_for_there_are_sockets_for_it(attacker_image: str) -> None:
+    provider = DockerProvider(image=attacker_image, build="never", network=["192.0.2.1:443"])
+    server = provider.start(_target(2))
+    assert isinstance(server, DockerServer)
+    try:
+        assert run(Attack(server), _SOCKETS) == {"made"}
+    finally:
+        for session in Attack.opened:
+            session.connection.close()
+        Attack.opened.clear()
+        server.stop()

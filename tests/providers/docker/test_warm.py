@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from openenv_gym import metrics
 from openenv_gym.client import Connection
 from openenv_gym.errors import ServerStartError
 from openenv_gym.providers import DockerProvider, ServerTarget
@@ -87,6 +88,19 @@ def test_one_that_is_ready_is_taken_and_replaced(pool: WarmPool, make: _Maker) -
     assert pool.ready() == 2
     server.stop()
     assert "stopped" in str(server.why_lost()) and server.log_tail() == ""
+
+
+def test_how_often_one_was_ready_is_counted(pool: WarmPool, make: _Maker) -> None:
+    def counted() -> list[int]:
+        names = ("openenv_warm_hits_total", "openenv_warm_misses_total")
+        return [metrics.PROCESS.counter(name, "").counts()[""] for name in names]
+
+    hits, misses = counted()
+    pool.take(ONCE).stop()
+    assert counted() == [hits, misses + 1]
+    _wait(pool, 2)
+    pool.take(ONCE).stop()
+    assert counted() == [hits + 1, misses + 1]
 
 
 def test_one_that_resets_fully_is_used_again(pool: WarmPool, make: _Maker) -> None:

@@ -6,6 +6,7 @@ policy/v1; so here their form is checked.
 
 from __future__ import annotations
 
+import datetime
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.providers import Mount, Resources, ServerTarget
-from openenv_gym.providers.kubernetes import KubernetesProvider, blueprint, objects
+from openenv_gym.providers.kubernetes import KubernetesProvider, blueprint, lease, objects
 from openenv_gym.providers.kubernetes.blueprint import Blueprint
 from tests.support.serving import serving
 
@@ -247,3 +248,17 @@ def test_an_open_port_is_not_ready(tmp_path: Path) -> None:
             sock.recv(4096)
             sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
         assert process.wait(10) != 0
+
+
+# -- leases -------------------------------------------------------------------------------------
+
+
+def test_a_lease_says_until_when_a_set_is_in_use() -> None:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    made = {"metadata": {"annotations": {lease.LEASE: lease.lease_text()}}}
+    until = lease.lease_until(made)
+    assert until is not None
+    assert lease.RENEW_S * 2 < (until - now).total_seconds() <= lease.VALID_S + 1
+    for text in ("", "soon", "2026-01-01T00:00:00"):  # the last one is of no time zone
+        assert lease.lease_until({"metadata": {"annotations": {lease.LEASE: text}}}) is None
+    assert lease.lease_until({"metadata": {}}) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,8 +14,9 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from openenv_gym.providers.swarm import SwarmServer
+from tests.support.engines import docker_client, missing
 from tests.support.waiting import eventually
-from tests.testbed.swarm import Swarm
+from tests.testbed.swarm import Swarm, swarm, why_not
 from tests.vector.rollouts import infos_of, play, same_for
 from tests.vector.worlds import same
 
@@ -163,6 +166,37 @@ def test_a_node_is_drained(three: Swarm, watched: Watched) -> None:
         watched.finish()
     finally:
         three.activate(drained)
+
+
+@pytest.fixture
+def mortal(swarm_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Swarm]:
+    """A swarm of its own for a test after which not all of it is there."""
+    if problem := why_not():
+        missing("docker", problem)
+    with contextlib.closing(docker_client()) as source, swarm(3) as made:
+        made.load(source, swarm_image)
+        monkeypatch.setenv("DOCKER_HOST", made.host)
+        yield made
+
+
+def test_a_node_dies(mortal: Swarm, provider: MakeProvider) -> None:
+    """Nobody says so: it does not answer any more, and the managers notice some time later."""
+    watched = Watched(provider())
+    try:
+        for _ in range(50):
+            watched.step()
+        nodes = [node_of(server) for server in servers_of(watched.env)]
+        dead = next(number for number in nodes if number != 1)  # another one than the manager
+        place = nodes.index(dead)
+        mortal.kill(dead)
+        begin_s = time.monotonic()
+        watched.until_lost([2 * place, 2 * place + 1])
+        print(f"node{dead} died; noticed after {time.monotonic() - begin_s:.1f} s")
+        assert dead not in {node_of(server) for server in servers_of(watched.env)}
+        watched.finish()
+    finally:
+        watched.close()
+    assert mortal.manager.services.list() == mortal.manager.secrets.list() == []
 
 
 def test_a_task_is_killed(three: Swarm, watched: Watched) -> None:

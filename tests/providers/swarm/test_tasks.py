@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -16,9 +17,12 @@ from typing import Any
 
 import gymnasium
 import pytest
+from click.testing import CliRunner
 
 from openenv_gym import errors
+from openenv_gym.cli.main import main
 from openenv_gym.providers import Mount, Resources, ServerTarget, local
+from tests.providers.docker.conftest import CLOSED
 from tests.providers.swarm.conftest import Inside, MakeServer
 from tests.support.waiting import eventually
 from tests.testbed.swarm import Swarm
@@ -77,9 +81,10 @@ def test_a_task_is_confined(one: Swarm, attacker: MakeServer) -> None:
         'core': resource.getrlimit(resource.RLIMIT_CORE)[1],
         'refused': refused('/etc/x') and refused('/data/x'),
         'colour': os.environ['COLOUR'],
+        'closed': closed(),
     }
     """
-    found = inside.run(textwrap.dedent(code))
+    found = inside.run(CLOSED + textwrap.dedent(code))
     assert found.pop("uid") >= 20_000
     assert found == {
         "CapEff": 0,
@@ -92,6 +97,7 @@ def test_a_task_is_confined(one: Swarm, attacker: MakeServer) -> None:
         "core": 0,
         "refused": True,
         "colour": "blue",
+        "closed": ["EPERM", "EAFNOSUPPORT"],
     }
     inside.close()
     server.stop()
@@ -227,23 +233,28 @@ def test_nothing_outlives_its_owner(three: Swarm, swarm_image: str, signum: int)
     assert eventually(lambda: not three.leftovers(), 60), three.leftovers()
 
 
-def test_what_is_left_when_the_guardian_is_killed_as_well(
-    one: Swarm, swarm_image: str, provider: MakeProvider
-) -> None:
+def test_what_is_left_when_the_guardian_is_killed_as_well(one: Swarm, swarm_image: str) -> None:
     code = OWNER.format(image=swarm_image).replace("num_servers=3", "num_servers=1")
+
+    def command(*words: str) -> Any:
+        done = CliRunner().invoke(main, [*words, "--json", "--provider", "swarm"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
     with trainer(code) as owner:
         foreign = one.manager.secrets.create(name="somebody-elses", data=b"x")
-        (item,) = provider().inventory()
-        assert (item.kind, item.in_use, item.owner.pid) == ("service", True, owner.pid)
+        (item,) = command("ps")["items"]
+        assert (item["kind"], item["in_use"]) == ("service", True)
+        assert item["owner_pid"] == owner.pid
+        assert command("clean")["kept"] == [item]
         for each in local.processes("guardian"):
             if each.owner is not None and each.owner.pid == owner.pid:
                 os.kill(int(each.name.partition(":")[0]), signal.SIGKILL)
-    (item,) = provider().inventory()
-    assert item.in_use is False
-    assert item.detail == f"{swarm_image}, 1 task"
-    provider().remove(item)
-    provider().remove(item)  # what is gone is as good as removed
-    assert provider().inventory() == []
+    (item,) = command("ps")["items"]
+    assert (item["kind"], item["in_use"]) == ("service", False)
+    assert item["detail"] == f"{swarm_image}, 1 task"
+    assert command("clean")["removed"] == [item]
+    assert command("clean")["removed"] == command("ps")["items"] == []
     assert [each.name for each in one.manager.secrets.list()] == ["somebody-elses"]
     foreign.remove()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from openenv_gym import errors
 from openenv_gym.providers import ServerTarget
 from openenv_gym.providers.process import ProcessProvider
 from openenv_gym.providers.thread import ThreadProvider
+from tests.server.test_metrics import figures_of
 from tests.server.workers.conftest import Serve, children, is_alive, run
 from tests.support.waiting import eventually
 
@@ -122,3 +125,28 @@ def test_what_cannot_be_had_in_a_container_is_refused(serve: Serve, tmp_path: Pa
     command = serve("--isolate-sessions", "--capacity", "2", *arguments, wait=False)
     assert command.process.wait(60) == 1
     assert "IsolationError: Sessions of an environment that runs untrusted code" in command.log()
+
+
+def test_figures_of_sessions_are_added_up(serve: Serve) -> None:
+    command = serve("--isolate-sessions", "--capacity", "2")
+
+    def steps() -> float:
+        return figures_of(command.url)["openenv_step_seconds_count"]
+
+    for number, how in ((1, "close"), (2, "kill")):
+        connection, pid = command.open()
+        for _ in range(3):
+            run(connection, "result = 1")
+        # While it lives, which is noticed a moment later; and when its process is gone.
+        assert eventually(functools.partial(_is, steps, 3 * number))
+        assert figures_of(command.url)["openenv_claim_seconds_count"] == number
+        if how == "close":
+            connection.close()
+        else:
+            os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: figures_of(command.url)["openenv_sessions_active"] == 0)
+        assert steps() == 3 * number
+
+
+def _is(figure: Callable[[], float], value: float) -> bool:
+    return figure() == value

@@ -12,12 +12,14 @@ __all__ = [
     "leave_daemons",
     "live",
     "look_for",
+    "loopback_socket",
     "signals_to",
 ]
 
 
-def live() -> tuple[int, str, str]:
+def live() -> tuple[int, str, str, int | None]:
     """Be a neighbour: keep a secret in a file, and listen. (No attack: somebody to attack)."""
+    import contextlib
     import os
     import secrets
     import socket
@@ -30,8 +32,12 @@ def live() -> tuple[int, str, str]:
     sock = socket.socket(socket.AF_UNIX)
     sock.bind("\0" + name)
     sock.listen()
-    globals()["openenv_listener"] = sock
-    return os.getpid(), path, name
+    listeners, port = [sock], None
+    with contextlib.suppress(OSError):  # it may have no sockets of that kind
+        listeners.append(socket.create_server(("127.0.0.1", 0)))
+        port = listeners[-1].getsockname()[1]
+    globals()["openenv_listeners"] = listeners
+    return os.getpid(), path, name, port
 
 
 def signals_to(pid: int) -> tuple[bool, str]:
@@ -57,6 +63,17 @@ def abstract_socket(name: str) -> tuple[bool, str]:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(3)
         sock.connect("\0" + name)
+    return True, "connected"
+
+
+def loopback_socket(port: int | None) -> tuple[bool, str]:
+    """Connect to a neighbour on the loopback interface, or see whether one could listen there."""
+    import socket
+
+    if port is None:
+        socket.create_server(("127.0.0.1", 0)).close()
+        return True, "could listen"
+    socket.create_connection(("127.0.0.1", port), 3).close()
     return True, "connected"
 
 
