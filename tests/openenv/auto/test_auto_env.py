@@ -220,13 +220,13 @@ def test_a_provider_of_openenvs_starts_the_container() -> None:
 
 
 def test_packages_of_openenvs_are_found_with_their_clients(install: Callable[..., Path]) -> None:
-    code = "class MazeEnv:\n    def __init__(self, **kwargs): self.kwargs = kwargs\n"
-    install("maze_env", manifest=None, client=code, distribution="openenv-maze_env")
-    info = AutoEnv.get_env_info("maze")
-    assert (info["package"], info["version"]) == ("openenv-maze_env", "1.0")
-    assert (info["env_class"], info["default_image"]) == ("MazeEnv", "maze-env:latest")
-    client: Any = AutoEnv.from_env("maze", base_url="http://localhost:1")
+    code = "class LabyrinthEnv:\n    def __init__(self, **kwargs): self.kwargs = kwargs\n"
+    install("labyrinth_env", manifest=None, client=code, distribution="openenv-labyrinth_env")
+    info = AutoEnv.get_env_info("labyrinth")
+    assert (info["package"], info["version"]) == ("openenv-labyrinth_env", "1.0")
+    assert (info["env_class"], info["default_image"]) == ("LabyrinthEnv", "labyrinth-env:latest")
+    client: Any = AutoEnv.from_env("labyrinth", base_url="http://localhost:1")
     assert client.kwargs == {"base_url": "http://localhost:1"}
     with pytest.raises(errors.InvalidOptionError, match="base_url") as caught:
-        AutoEnv.from_env("maze")
+        AutoEnv.from_env("labyrinth")
     assert caught.value.field

@@ -24,19 +24,19 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 @pytest.mark.parametrize(
     "name",
     [
-        "ann/Maze_Env.v2",
-        "https://huggingface.co/spaces/ann/Maze_Env.v2",
-        "https://huggingface.co/spaces/ann/Maze_Env.v2/tree/main",
-        "https://huggingface.co/ann/Maze_Env.v2/",
-        "https://hf.co/spaces/ann/Maze_Env.v2",
+        "ann/Labyrinth_Env.v2",
+        "https://huggingface.co/spaces/ann/Labyrinth_Env.v2",
+        "https://huggingface.co/spaces/ann/Labyrinth_Env.v2/tree/main",
+        "https://huggingface.co/ann/Labyrinth_Env.v2/",
+        "https://hf.co/spaces/ann/Labyrinth_Env.v2",
     ],
 )
 def test_names_of_a_repository(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
     repo = parse_repo(name)
-    assert repo == HubRepo("ann", "Maze_Env.v2")
-    assert repo.subdomain == "ann-maze-env-v2"
-    assert repo.git_url == "git+https://huggingface.co/spaces/ann/Maze_Env.v2"
+    assert repo == HubRepo("ann", "Labyrinth_Env.v2")
+    assert repo.subdomain == "ann-labyrinth-env-v2"
+    assert repo.git_url == "git+https://huggingface.co/spaces/ann/Labyrinth_Env.v2"
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_names_of_a_repository(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     [
         "echo",
         "a/b/c",
-        "../maze",
+        "../labyrinth",
         "ann/--index-url=x",
-        "ann/maze@main",
+        "ann/labyrinth@main",
         "http://localhost:8000",
         "a b/c",
         "http://[",
@@ -67,18 +67,18 @@ def test_a_space_is_used_where_it_runs(
     monkeypatch.setenv("OPENENV_TOKEN", "of my own servers")
     monkeypatch.setenv("HF_TOKEN", "of my account")
     with FakeOpenEnv() as server:
-        hub.spaces["ann/maze"] = {"host": server.url, "runtime": {"stage": "RUNNING"}, "sha": SHA}
-        for name in ("ann/maze", f"{hub.url}/spaces/ann/maze"):
+        hub.spaces["ann/labyrinth"] = {"host": server.url, "runtime": {"stage": "RUNNING"}, "sha": SHA}
+        for name in ("ann/labyrinth", f"{hub.url}/spaces/ann/labyrinth"):
             client = AutoEnv.from_env(name)
             assert type(client) is GenericEnvClient
             with client.sync() as blocking:
                 assert blocking.reset().observation["count"] == 0
             assert "Authorization" not in server.headers
             assert "Authorization" not in hub.headers
-        with AutoEnv.from_env("ann/maze", token="for ann") as blocking:
+        with AutoEnv.from_env("ann/labyrinth", token="for ann") as blocking:
             assert server.headers["Authorization"] == "Bearer for ann"
-    assert set(hub.requests) == {"/api/spaces/ann/maze"}
-    assert AutoAction.from_env("ann/maze") is GenericAction
+    assert set(hub.requests) == {"/api/spaces/ann/labyrinth"}
+    assert AutoAction.from_env("ann/labyrinth") is GenericAction
 
 
 def test_a_space_has_the_client_of_the_package_that_is_called_like_it(hub: FakeHub) -> None:
@@ -90,9 +90,9 @@ def test_a_space_has_the_client_of_the_package_that_is_called_like_it(hub: FakeH
 
 
 def test_where_a_space_is(hub: FakeHub) -> None:
-    guess = "https://ann-maze-env.hf.space"
-    repo = HubRepo("ann", "maze_env")
-    path = "/api/spaces/ann/maze_env"
+    guess = "https://ann-labyrinth-env.hf.space"
+    repo = HubRepo("ann", "labyrinth_env")
+    path = "/api/spaces/ann/labyrinth_env"
     for body in (b"{", b"[]", b"{}", b'{"host": 3, "sha": "main", "runtime": []}', b"[" * 100_000):
         hub.raw[path] = body
         space = find_space(repo)
@@ -105,48 +105,48 @@ def test_where_a_space_is(hub: FakeHub) -> None:
 def test_a_hub_that_does_not_answer_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeHub() as gone:
         monkeypatch.setenv("HF_ENDPOINT", gone.url)
-    assert find_space(HubRepo("ann", "maze")).url == "https://ann-maze.hf.space"
+    assert find_space(HubRepo("ann", "labyrinth")).url == "https://ann-labyrinth.hf.space"
 
 
 def test_a_hub_with_encryption_names_no_space_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
-    answer = b'{"host": "http://ann-maze.hf.space"}'
+    answer = b'{"host": "http://ann-labyrinth.hf.space"}'
     monkeypatch.setattr(hub_module, "_get", lambda *_: (200, answer))
-    assert find_space(HubRepo("ann", "maze")).url == "https://ann-maze.hf.space"
+    assert find_space(HubRepo("ann", "labyrinth")).url == "https://ann-labyrinth.hf.space"
 
 
 def test_a_space_that_there_is_not(hub: FakeHub) -> None:
     with (
-        pytest.raises(errors.UnknownEnvironmentError, match="no Space ann/maze"),
-        AutoEnv.from_env("ann/maze"),
+        pytest.raises(errors.UnknownEnvironmentError, match="no Space ann/labyrinth"),
+        AutoEnv.from_env("ann/labyrinth"),
     ):
         pass
 
 
 def test_a_space_that_sleeps_is_woken(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_module, "_ASK_AGAIN_S", 0.01)
-    hub.spaces["ann/maze"] = {"host": hub.url, "runtime": {"stage": "SLEEPING"}}
+    hub.spaces["ann/labyrinth"] = {"host": hub.url, "runtime": {"stage": "SLEEPING"}}
     hub.asleep = 3
-    assert str(reach_space(HubRepo("ann", "maze"), 30.0).address) == hub.url
+    assert str(reach_space(HubRepo("ann", "labyrinth"), 30.0).address) == hub.url
     assert hub.requests.count("/health") == 4
 
 
 @pytest.mark.parametrize("stage", ["PAUSED", "BUILD_ERROR", "SLEEPING"])
 def test_a_space_that_does_not_run(hub: FakeHub, stage: str) -> None:
-    hub.spaces["ann/maze"] = {"host": hub.url, "runtime": {"stage": stage}}
+    hub.spaces["ann/labyrinth"] = {"host": hub.url, "runtime": {"stage": stage}}
     hub.asleep = 1000
     with (
         pytest.raises(errors.ServerUnreachableError, match=stage) as caught,
-        AutoEnv.from_env("ann/maze", wait_timeout=0.05),
+        AutoEnv.from_env("ann/labyrinth", wait_timeout=0.05),
     ):
         pass
-    command = "docker run -p 127.0.0.1:8000:8000 registry.hf.space/ann-maze:latest"
+    command = "docker run -p 127.0.0.1:8000:8000 registry.hf.space/ann-labyrinth:latest"
     assert command in str(caught.value)
 
 
 def test_a_space_cannot_be_started_by_a_provider_of_ours(hub: FakeHub) -> None:
     with pytest.raises(errors.InvalidOptionError, match="docker run"):
-        AutoEnv.from_env("ann/maze", container_provider="docker")
+        AutoEnv.from_env("ann/labyrinth", container_provider="docker")
 
 
 # -- installing ---------------------------------------------------------------------------------
