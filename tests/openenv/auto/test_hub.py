@@ -67,7 +67,11 @@ def test_a_space_is_used_where_it_runs(
     monkeypatch.setenv("OPENENV_TOKEN", "of my own servers")
     monkeypatch.setenv("HF_TOKEN", "of my account")
     with FakeOpenEnv() as server:
-        hub.spaces["ann/labyrinth"] = {"host": server.url, "runtime": {"stage": "RUNNING"}, "sha": SHA}
+        hub.spaces["ann/labyrinth"] = {
+            "host": server.url,
+            "runtime": {"stage": "RUNNING"},
+            "sha": SHA,
+        }
         for name in ("ann/labyrinth", f"{hub.url}/spaces/ann/labyrinth"):
             client = AutoEnv.from_env(name)
             assert type(client) is GenericEnvClient
