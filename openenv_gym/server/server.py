@@ -131,6 +131,7 @@ class Server:
         )
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
+        self._over = False
         self._relays: TlsRelays | None = None
         if tls is not None:
             from openenv_gym.server.tls import TlsRelays
@@ -188,8 +189,13 @@ class Server:
 
     def _serve(self, connection: Connection) -> None:
         with self._lock:
-            self._connections.add(connection)
-        self.pool.add(connection.fileno(), connection.on_event)
+            over = self._over
+            if not over:
+                self._connections.add(connection)
+        if over:  # it was accepted while the server stopped
+            connection.finish(1001, "the server stops")
+        else:
+            self.pool.add(connection.fileno(), connection.on_event)
 
     def adopt_channel(self, channel: socket.socket) -> None:
         """Serve the sockets that a parent process sends through a channel; its end is ours.
@@ -268,6 +274,7 @@ class Server:
         self._doors.close()
         self.sessions.end_all()
         with self._lock:
+            self._over = True
             connections = list(self._connections)
         for connection in connections:
             connection.finish(1001, "the server stops")

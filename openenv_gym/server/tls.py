@@ -92,6 +92,8 @@ class TlsRelays:
         self._handshake_s = handshake_s
         self._serve = serve
         self._relays: set[_Relay] = set()
+        self._lock = threading.Lock()
+        self._over = False
 
     def accept(self, sock: socket.socket, peer: str) -> None:
         """Take an accepted socket.
@@ -99,21 +101,25 @@ class TlsRelays:
         Raises:
             OSError: There are no descriptors left.
         """
-        try:
-            relay = _Relay(
-                self._pool,
-                self._context,
-                sock,
-                peer,
-                handshake_s=self._handshake_s,
-                begin=lambda plain: self._serve(plain, peer),
-                ended=self._relays.discard,
-            )
-        except OSError:
-            sock.close()
-            raise
-        self._relays.add(relay)
-        relay.start()
+        with self._lock:
+            if self._over:  # it was accepted while the server stopped
+                sock.close()
+                return
+            try:
+                relay = _Relay(
+                    self._pool,
+                    self._context,
+                    sock,
+                    peer,
+                    handshake_s=self._handshake_s,
+                    begin=lambda plain: self._serve(plain, peer),
+                    ended=self._relays.discard,
+                )
+            except OSError:
+                sock.close()
+                raise
+            self._relays.add(relay)
+            relay.start()
 
     def expire(self, now_s: float) -> None:
         """End connections whose handshake, or whose last bytes, take too long."""
@@ -121,7 +127,9 @@ class TlsRelays:
             relay.expire(now_s)
 
     def finish(self) -> None:
-        """End all at once, after what the server has said."""
+        """End all at once, after what the server has said; take no more."""
+        with self._lock:
+            self._over = True
         for relay in self._relays.copy():
             relay.finish()
 

@@ -221,6 +221,25 @@ def test_a_handshake_that_takes_too_long(certificates: Certificates) -> None:
         assert server._relays is not None and eventually(lambda: not server._relays._relays)
 
 
+@pytest.mark.parametrize("how", ["plain", "TLS"])
+def test_who_is_accepted_while_the_server_stops_is_hung_up_on(
+    certificates: Certificates, how: str
+) -> None:
+    with serving(certificates) as server:
+        relays = server._relays
+    assert relays is not None
+    ours, theirs = socket.socketpair()
+    with theirs:
+        if how == "plain":
+            server.adopt(ours, "late")
+        else:
+            relays.accept(ours, "late")
+        theirs.settimeout(10)
+        while theirs.recv(100):
+            pass
+    assert ours.fileno() == -1
+
+
 def test_whatever_a_peer_does_nothing_is_left(certificates: Certificates) -> None:
     trusting = ssl.create_default_context(cafile=str(certificates.ca))
     with serving(certificates, limits=Limits(handshake_timeout_s=0.5)) as server:
