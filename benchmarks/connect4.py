@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium
-
 from benchmarks import peers
 from benchmarks.model import Benchmark, Contender, Peer
-from openenv_gym.server import Environment, load_app
-from openenv_gym.server.adapter import TypedEnv
 
 
-__all__ = ["ONE", "TWO", "make_local"]
-
-LOCAL = "benchmarks/ConnectFour-v0"
-
-
-def make_local(**kwargs: Any) -> gymnasium.Env[Any, Any]:
-    """Return the environment as the server has it, without the way there and back."""
-    environment = load_app("connect4_env").factory(**kwargs)
-    assert isinstance(environment, Environment)
-    return TypedEnv(environment)
-
-
-gymnasium.register(LOCAL, entry_point="benchmarks.connect4:make_local")
+__all__ = ["ONE", "TWO"]
 
 ONE = Benchmark(
     name="connect4",
@@ -39,7 +21,11 @@ ONE = Benchmark(
     peers=(
         Peer(
             peers.hosted_or_local(
-                "the same in process", LOCAL, modules=("benchmarks.connect4",), steps=6_000
+                "the same in process",
+                "benchmarks/Local-v0",
+                modules=("benchmarks.local",),
+                package="connect4_env",
+                steps=6_000,
             )
         ),
     ),

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium
-
 from benchmarks import peers
 from benchmarks.model import Benchmark, Peer
-from openenv_gym.server import Environment, load_app
-from openenv_gym.server.adapter import TypedEnv
 
 
-__all__ = ["BENCHMARK", "make_local"]
-
-LOCAL = "benchmarks/OpenSpiel-v0"
-
-
-def make_local(**kwargs: Any) -> gymnasium.Env[Any, Any]:
-    """Return the environment as the server has it, without the way there and back."""
-    environment = load_app("openspiel_env").factory(**kwargs)
-    assert isinstance(environment, Environment)
-    return TypedEnv(environment)
-
-
-gymnasium.register(LOCAL, entry_point="benchmarks.openspiel:make_local")
+__all__ = ["BENCHMARK"]
 
 BENCHMARK = Benchmark(
     name="openspiel",
@@ -41,8 +23,9 @@ BENCHMARK = Benchmark(
         Peer(
             peers.hosted_or_local(
                 "the same in process",
-                LOCAL,
-                modules=("benchmarks.openspiel",),
+                "benchmarks/Local-v0",
+                modules=("benchmarks.local",),
+                package="openspiel_env",
                 game="tic_tac_toe",
                 steps=5_000,
             )

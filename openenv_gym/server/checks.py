@@ -11,7 +11,7 @@ from openenv_gym.errors import InvalidOptionError
 __all__ = ["check_choice", "check_integer", "check_number", "merge_numbers"]
 
 
-def check_choice(field: str, value: Any, choices: Sequence[str | None]) -> None:
+def check_choice(field: str, value: Any, choices: Sequence[str | bool | None]) -> None:
     """Refuse what is not one of a few values.
 
     Args:
@@ -22,8 +22,8 @@ def check_choice(field: str, value: Any, choices: Sequence[str | None]) -> None:
     Raises:
         InvalidOptionError: It is another one.
     """
-    # Hostile values may have a `__eq__` that raises; texts and None have not.
-    if not (value is None or isinstance(value, str)) or value not in choices:
+    # By type first: another's `__eq__` may raise, as an array's does, and 1 is no True.
+    if type(value) not in map(type, choices) or value not in choices:
         raise InvalidOptionError(
             f"{field}={value!r:.80}: expected {' or '.join(map(repr, choices))}.", field=field
         )

@@ -28,7 +28,7 @@ from openenv_gym.errors import InvalidOptionError, ProtocolError, ResetNeededErr
 from openenv_gym.models import CallToolAction, CallToolObservation
 from openenv_gym.protocol.generators import make_generator
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import MCPEnvironment, tool
+from openenv_gym.server import MCPEnvironment, check_choice, tool
 
 
 __all__ = ["ILLEGAL_REWARD", "ChessEnvironment"]
@@ -72,11 +72,7 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        if render_mode not in (None, "ansi", "rgb_array"):
-            raise InvalidOptionError(
-                f"render_mode={render_mode!r:.80}: expected 'ansi', 'rgb_array' or None.",
-                field="render_mode",
-            )
+        check_choice("render_mode", render_mode, ("ansi", "rgb_array", None))
         self.render_mode = render_mode
         self.rubric = load_rubric(rubric)
         self._options = parse_options(options)

@@ -16,14 +16,14 @@ from coding_env.models import (
 from coding_env.rubrics import CodeRubric
 from coding_env.server.interpreter import Interpreter, Limits, Run
 from coding_env.server.judging import Judge
-from coding_env.server.options import check_choice, check_count, check_imports, check_limits
+from coding_env.server.options import check_imports, check_limits
 from coding_env.server.output import clean
 from coding_env.server.sandbox import need_sandbox
 from coding_env.server.tasks import EXAMPLES, Task, TaskSet, load_tasks
 from openenv_gym.errors import InvalidOptionError, ResetNeededError
 from openenv_gym.models import CallToolAction, CallToolObservation
 from openenv_gym.rubrics import load_rubric
-from openenv_gym.server import MCPEnvironment, tool
+from openenv_gym.server import MCPEnvironment, check_choice, check_integer, tool
 
 
 __all__ = ["CodingEnvironment"]
@@ -91,14 +91,20 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
         allow_unsandboxed: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        need_sandbox(check_choice("allow_unsandboxed", allow_unsandboxed, (False, True)))
-        self.render_mode = check_choice("render_mode", render_mode, (None, "ansi"))
-        self._plain = check_choice("fields", fields, ("all", "openenv")) == "openenv"
+        check_choice("allow_unsandboxed", allow_unsandboxed, (False, True))
+        need_sandbox(allow_unsandboxed)
+        check_choice("render_mode", render_mode, (None, "ansi"))
+        check_choice("fields", fields, ("all", "openenv"))
+        check_choice("executor", executor, ("python", "smolagents"))
+        check_integer("attempts", attempts, 1, _MAX_ATTEMPTS)
+        self.render_mode = render_mode
+        self._plain = fields == "openenv"
         if self._plain:
+            # The type is that of all fields.
             self.observation_model = PlainCodeObservation  # type: ignore[assignment]
-        self._executor = check_choice("executor", executor, ("python", "smolagents"))
+        self._executor = executor
         self._imports = check_imports(imports, executor)
-        self._attempts = check_count("attempts", attempts, _MAX_ATTEMPTS)
+        self._attempts = attempts
         self._limits = check_limits(
             {
                 "wall_s": wall_s,

@@ -10,7 +10,7 @@ from coding_env.server.inside.limits import Limits
 from openenv_gym.errors import InvalidOptionError
 
 
-__all__ = ["check_choice", "check_count", "check_imports", "check_limits"]
+__all__ = ["check_imports", "check_limits"]
 
 _MIB = 1 << 20
 _BOUNDS: dict[str, tuple[float, float, bool]] = {  # least, most, whether a fraction is taken
@@ -38,31 +38,6 @@ def check_limits(given: dict[str, Any]) -> Limits:
                 f"{name}={value!r:.80}: expected {what} from {least:g} to {most:g}.", field=name
             )
     return Limits(**given)
-
-
-def check_choice(name: str, value: object, choices: Sequence[object]) -> Any:
-    """Return a value that is one of some.
-
-    Raises:
-        InvalidOptionError: It is another one.
-    """
-    if value not in choices or type(value) not in map(type, choices):
-        expected = " or ".join(map(repr, choices))
-        raise InvalidOptionError(f"{name}={value!r:.80}: expected {expected}.", field=name)
-    return value
-
-
-def check_count(name: str, value: object, most: int) -> int:
-    """Return an integer from 1 on.
-
-    Raises:
-        InvalidOptionError: It is none.
-    """
-    if type(value) is not int or not 1 <= value <= most:
-        raise InvalidOptionError(
-            f"{name}={value!r:.80}: expected an integer from 1 to {most}.", field=name
-        )
-    return value
 
 
 def check_imports(value: object, executor: str) -> tuple[str, ...]:

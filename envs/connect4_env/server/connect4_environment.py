@@ -13,7 +13,7 @@ from connect4_env.server.opponents import Opponent, minimax, play_at_random
 from connect4_env.server.pictures import draw
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import Environment
+from openenv_gym.server import Environment, check_choice
 
 
 __all__ = ["MAX_DEPTH", "Connect4Environment"]
@@ -63,10 +63,10 @@ class Connect4Environment(Environment[Connect4Action, Connect4Observation, Conne
         rubric: Rubric | str | None = None,
         render_mode: str | None = None,
     ) -> None:
-        _check("opponent", opponent, _OPPONENTS)
-        _check("side", side, (*_SIDES, "random"))
-        _check("illegal_move", illegal_move, _ILLEGAL)
-        _check("render_mode", render_mode, (*_MODES, None))
+        check_choice("opponent", opponent, _OPPONENTS)
+        check_choice("side", side, (*_SIDES, "random"))
+        check_choice("illegal_move", illegal_move, _ILLEGAL)
+        check_choice("render_mode", render_mode, (*_MODES, None))
         if type(depth) is not int or not 1 <= depth <= MAX_DEPTH:
             raise InvalidOptionError(
                 f"depth={depth!r:.40}: expected an integer from 1 to {MAX_DEPTH}.", field="depth"
@@ -205,10 +205,3 @@ class Connect4Environment(Environment[Connect4Action, Connect4Observation, Conne
 def _sign(player: int) -> int:
     """Return a player as OpenEnv's boards show it."""
     return 1 if player == 0 else -1
-
-
-def _check(name: str, value: Any, known: Sequence[Any]) -> None:
-    if value not in known:
-        raise InvalidOptionError(
-            f"{name}={value!r:.60}: expected one of {', '.join(map(repr, known))}.", field=name
-        )

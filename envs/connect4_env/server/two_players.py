@@ -10,7 +10,8 @@ from pettingzoo import AECEnv
 
 from connect4_env.board import COLUMNS, ROWS, Board
 from connect4_env.server.pictures import draw
-from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
+from openenv_gym.errors import InvalidActionError, ResetNeededError
+from openenv_gym.server import check_choice
 
 
 __all__ = ["TwoPlayers"]
@@ -41,11 +42,7 @@ class TwoPlayers(AECEnv[str, Any, Any]):  # type: ignore[misc]  # untyped
     }
 
     def __init__(self, render_mode: str | None = None) -> None:
-        if render_mode not in (*_MODES, None):
-            raise InvalidOptionError(
-                f"render_mode={render_mode!r:.60}: expected one of {_MODES} or None.",
-                field="render_mode",
-            )
+        check_choice("render_mode", render_mode, (*_MODES, None))
         super().__init__()
         self.render_mode = render_mode
         self.possible_agents = list(_AGENTS)

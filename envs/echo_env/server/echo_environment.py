@@ -8,7 +8,7 @@ from echo_env.models import EchoAction, EchoObservation
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import CallToolAction, CallToolObservation, State
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import MCPEnvironment, tool
+from openenv_gym.server import MCPEnvironment, check_choice, tool
 
 
 __all__ = ["GREETING", "EchoEnvironment"]
@@ -50,10 +50,7 @@ class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
                 f"episode_length={episode_length!r}: expected a positive integer or None.",
                 field="episode_length",
             )
-        if render_mode not in (None, "ansi"):
-            raise InvalidOptionError(
-                f"render_mode={render_mode!r}: expected 'ansi' or None.", field="render_mode"
-            )
+        check_choice("render_mode", render_mode, ("ansi", None))
         self.render_mode = render_mode
         self.rubric = load_rubric(rubric)
         self._episode_length = episode_length

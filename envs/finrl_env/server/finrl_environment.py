@@ -22,7 +22,7 @@ from finrl_env.server.prices import read_prices
 from finrl_env.server.saving import Saved, pack, unpack
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.rubrics import load_rubric
-from openenv_gym.server import Environment
+from openenv_gym.server import Environment, check_choice
 
 
 __all__ = ["FinRLEnvironment"]
@@ -61,11 +61,7 @@ class FinRLEnvironment(Environment[FinRLAction, FinRLObservation, FinRLState]):
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise InvalidOptionError(
-                f"render_mode={render_mode!r:.80}: expected 'ansi', 'rgb_array' or None.",
-                field="render_mode",
-            )
+        check_choice("render_mode", render_mode, ("ansi", "rgb_array", None))
         self.render_mode = render_mode
         self._options: FinRLOptions = parse_options(FinRLOptions, options)
         extra = [*self._options.tech_indicator_list, self._options.risk_indicator_col]

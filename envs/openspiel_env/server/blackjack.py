@@ -8,6 +8,7 @@ from typing import Any
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import State
 from openenv_gym.rubrics import Rubric
+from openenv_gym.server import check_choice
 from openspiel_env.models import TextAction, TextObservation
 from openspiel_env.server.tables import HIT, NAMES, STAND, TABLES, Table
 from openspiel_env.server.text import find_action, to_prompt
@@ -57,10 +58,7 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
             rubric=rubric,
             render_mode=render_mode,
         )
-        if rules not in TABLES:
-            raise InvalidOptionError(
-                f"rules={rules!r:.80}: expected one of {', '.join(TABLES)}.", field="rules"
-            )
+        check_choice("rules", rules, tuple(TABLES))
         self._rules = rules
         self._table: Table = TABLES[rules]()
         self._gained = 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import Action, Observation
 from openenv_gym.rubrics import Rubric
+from openenv_gym.server import check_choice, check_integer
 from openspiel_env.models import (
     TERMINAL_PLAYER,
     OpenSpielState,
@@ -81,11 +82,7 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
         )
         loaded = load_game(game, game_params)
         players = loaded.num_players()
-        if type(agent_player) is not int or not 0 <= agent_player < players:
-            raise InvalidOptionError(
-                f"agent_player={agent_player!r:.80}: expected an integer from 0 to {players - 1}.",
-                field="agent_player",
-            )
+        check_integer("agent_player", agent_player, 0, players - 1)
         self._match = Match(loaded, agent_player, make_opponent(opponent, loaded, mcts_simulations))
         self._agent, self._opponent = agent_player, opponent
         self._in_words = observation == "text"
@@ -93,11 +90,7 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
 
     def _make_models(self, observation: str) -> None:
         game = self._match.game
-        if observation not in ("info_state", "text"):
-            raise InvalidOptionError(
-                f"observation={observation!r:.80}: expected 'info_state' or 'text'.",
-                field="observation",
-            )
+        check_choice("observation", observation, ("info_state", "text"))
         if self._in_words:
             self.action_model, self.observation_model = TextAction, TextObservation
             return

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.models import Action, CallToolAction, CallToolObservation, Observation, State
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import MCPEnvironment, tool
+from openenv_gym.server import MCPEnvironment, check_choice, check_integer, tool
 
 
 __all__ = ["TurnEnvironment"]
@@ -53,25 +53,14 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
         rubric: Rubric | str | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if illegal_action not in ILLEGAL:
-            raise InvalidOptionError(
-                f"illegal_action={illegal_action!r:.80}: expected one of {', '.join(ILLEGAL)}.",
-                field="illegal_action",
-            )
+        check_choice("illegal_action", illegal_action, ILLEGAL)
         if type(illegal_penalty) not in (int, float) or not 0 <= illegal_penalty < float("inf"):
             raise InvalidOptionError(
                 f"illegal_penalty={illegal_penalty!r:.80}: expected a number from 0.",
                 field="illegal_penalty",
             )
-        if max_moves is not None and (type(max_moves) is not int or max_moves < 1):
-            raise InvalidOptionError(
-                f"max_moves={max_moves!r:.80}: expected a positive integer or None.",
-                field="max_moves",
-            )
-        if render_mode not in (None, "ansi"):
-            raise InvalidOptionError(
-                f"render_mode={render_mode!r:.80}: expected 'ansi' or None.", field="render_mode"
-            )
+        check_integer("max_moves", max_moves, 1, optional=True)
+        check_choice("render_mode", render_mode, ("ansi", None))
         self.render_mode = render_mode
         self.rubric = load_rubric(rubric)
         self._illegal_action = illegal_action

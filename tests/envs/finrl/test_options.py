@@ -54,7 +54,7 @@ README = (Path(finrl_env.__file__).parent / "README.md").read_text()
         ({"episode_length": 0}, "episode_length", "greater than or equal to 1"),
         ({"episode_length": 10}, "episode_length", "there are 9 steps from 2020-01-01"),
         ({"random_start": 1}, "random_start", "boolean"),
-        ({"render_mode": "human"}, "render_mode", "'ansi', 'rgb_array' or None"),
+        ({"render_mode": "human"}, "render_mode", "'ansi' or 'rgb_array' or None"),
         ({"tech_indicator_list": "macd"}, "tech_indicator_list", "list"),
         ({"tech_indicator_list": ["macd", "macd"]}, "tech_indicator_list", "each name once"),
         ({"tech_indicator_list": ["__class__"]}, "tech_indicator_list", "no name of an indicator"),

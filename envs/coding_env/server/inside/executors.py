@@ -128,7 +128,7 @@ def preload(name: str) -> None:
         ImportError: It is not installed.
     """
     if name == "smolagents":
-        import smolagents.local_python_executor  # noqa: F401
+        import smolagents.local_python_executor  # noqa: F401  (for the forks)
 
 
 def make_executor(name: str, imports: list[str]) -> Executor:

@@ -123,7 +123,7 @@ def _talk(channel: socket.socket, desk: _Desk) -> None:
 def _open_streams() -> None:
     """Make standard streams that write what they are given at once, line by line."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        stream = open(  # noqa: SIM115
+        stream = open(  # noqa: SIM115  (they stay open)
             number, mode, buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
         )
         setattr(sys, name, stream)
