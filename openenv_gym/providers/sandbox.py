@@ -106,7 +106,7 @@ class Network:
 
     @classmethod
     def egress(cls, *hosts: str) -> Network:
-        """Only these, ``"host:port"`` each, such as ``"pypi.org:443"``.
+        """Only these, ``"host:port"`` each, such as ``"api.example.com:443"``.
 
         An address that is private, link-local or otherwise of no public network must be listed as
         an address: a name that leads there is refused.
@@ -137,7 +137,7 @@ class Network:
         raise InvalidOptionError(
             f'network={value!r:.80}: expected "none", "open", or a list of hosts with ports.',
             field="network",
-            hint='For instance network=["pypi.org:443"].',
+            hint='For instance network=["api.example.com:443"].',
         )
 
     def allows(self, host: str, port: int) -> bool:
@@ -348,7 +348,7 @@ def _endpoint(text: object) -> str:
         raise InvalidOptionError(
             f"network holds {text!r:.80}, expected a host with a port.",
             field="network",
-            hint='For instance "pypi.org:443", or "[2001:db8::1]:443".',
+            hint='For instance "api.example.com:443", or "[2001:db8::1]:443".',
         )
     return _join(host, int(port))
 

@@ -51,7 +51,7 @@ def test_only_what_is_set_counts() -> None:
         ("none", "none", ()),
         ("open", "open", ()),
         ([], "none", ()),
-        (["PyPI.org.:443"], "egress", ("pypi.org:443",)),
+        (["API.Example.com.:443"], "egress", ("api.example.com:443",)),
         (("127.0.0.1:80", "[0:0::1]:8"), "egress", ("127.0.0.1:80", "[::1]:8")),
         (Network.open(), "open", ()),
     ],
@@ -63,26 +63,26 @@ def test_a_network_is_read(value: Any, mode: str, hosts: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize(
     "value",
-    ["pypi.org:443", 3]
-    + [[host] for host in ("pypi.org", "a:0", "a:99999", "http://a:1", ":1", "[a]:1", 5, "a b:1")]
+    ["api.example.com:443", 3]
+    + [[host] for host in ("api.example.com", "a:0", "a:99999", "http://a:1", ":1", "[a]:1", 5, "a b:1")]
     + [[host] for host in ("x" * 300 + ":1", "-a:1", "a:\u0661")],
 )
 def test_no_network_is_named(value: Any) -> None:
     with pytest.raises(errors.InvalidOptionError) as caught:
         Network.of(value)
     assert caught.value.field == "network"
-    assert "pypi.org:443" in str(caught.value.hint)
+    assert "api.example.com:443" in str(caught.value.hint)
 
 
 def test_a_network_allows_what_it_lists() -> None:
-    network = Network.egress("pypi.org:443", "[::1]:8")
-    assert network.allows("PYPI.org.", 443)
+    network = Network.egress("api.example.com:443", "[::1]:8")
+    assert network.allows("API.Example.com.", 443)
     assert network.allows("0:0:0:0:0:0:0:1", 8)
-    assert not network.allows("pypi.org", 80)
-    assert not network.allows("evil-pypi.org", 443)
-    assert not network.allows("pypi.org.evil", 443)
-    assert Network.open().allows("pypi.org", 80)
-    assert not Network.none().allows("pypi.org", 80)
+    assert not network.allows("api.example.com", 80)
+    assert not network.allows("evil-api.example.com", 443)
+    assert not network.allows("api.example.com.evil", 443)
+    assert Network.open().allows("api.example.com", 80)
+    assert not Network.none().allows("api.example.com", 80)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"resources": {"memory_bytes": 1 << 20}}, "memory_bytes"),
         ({"resources": {"cpus": 0.5}}, "cpus"),
         ({"resources": {"gpus": "all"}}, "gpus"),
-        ({"network": ["pypi.org:443"]}, "network"),
+        ({"network": ["api.example.com:443"]}, "network"),
         ({"runtime": "runsc"}, "runtime"),
         ({"snapshot": "x", "image": "y"}, "snapshot"),
         ({"snapshot": "x", "resources": {"cpus": 1}}, "resources"),

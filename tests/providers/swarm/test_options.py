@@ -25,7 +25,7 @@ def test_by_name() -> None:
         ({"runtime": "runsc"}, "runtime"),
         ({"resources": Resources(gpus=1)}, "gpus"),
         ({"network": "none"}, "network"),
-        ({"network": ["pypi.org:443"]}, "network"),
+        ({"network": ["api.example.com:443"]}, "network"),
         ({"mounts": [Mount("/somewhere", "/data")]}, "mounts"),
         ({"image": ""}, "image"),
         ({"build": "maybe"}, "build"),
