@@ -64,7 +64,10 @@ def test_a_network_is_read(value: Any, mode: str, hosts: tuple[str, ...]) -> Non
 @pytest.mark.parametrize(
     "value",
     ["api.example.com:443", 3]
-    + [[host] for host in ("api.example.com", "a:0", "a:99999", "http://a:1", ":1", "[a]:1", 5, "a b:1")]
+    + [
+        [host]
+        for host in ("api.example.com", "a:0", "a:99999", "http://a:1", ":1", "[a]:1", 5, "a b:1")
+    ]
     + [[host] for host in ("x" * 300 + ":1", "-a:1", "a:\u0661")],
 )
 def test_no_network_is_named(value: Any) -> None:

@@ -2,8 +2,8 @@
 
 Run as a script (standard library only) with a listening socket as its argument. The first line of
 its standard input is JSON, ``{"hosts": ["api.example.com:443", ...]}``; when the input ends, so
-does it. It speaks ``CONNECT`` (RFC 9110, section 9.3.6) and nothing else. Names are resolved here, once for
-each connection, and the connection goes to the very address that was checked.
+does it. It speaks ``CONNECT`` (RFC 9110, section 9.3.6) and nothing else. Names are resolved here,
+once for each connection, and the connection goes to the very address that was checked.
 """
 
 from __future__ import annotations
