@@ -1,0 +1,39 @@
+"""Recordings: what environments did, in a file; read, played and scored again, looked at.
+
+The format and its reasons are in ``docs/recording.md``.
+
+=================================== ==========================================================
+`wrappers`, `describing`            what goes into a file, and what is told of the environment
+`writer`, `snapshots`               rows to chunks, by a thread of its own
+`columns`, `format`                 rows to columns to bytes, and back
+`chunks`, `reader`, `episodes`      a file, read as far as somebody asks
+`making`, `replaying`, `comparing`  the environment made and played again
+`rescoring`                         rewards anew, without the environment
+`page`, `minari`                    an episode as a page; a file as a dataset of Minari's
+=================================== ==========================================================
+"""
+
+from openenv_gym.recording.reader import Episodes, Reset, RolloutFile, Step
+from openenv_gym.recording.reader import open_rollout as open
+from openenv_gym.recording.replaying import Difference, ReplayResult, replay
+from openenv_gym.recording.rescoring import Rescored, rescore
+from openenv_gym.recording.wrappers import RecordRollout, RecordVectorRollout
+from openenv_gym.recording.writer import Limits, RolloutWriter
+
+
+__all__ = [
+    "Difference",
+    "Episodes",
+    "Limits",
+    "RecordRollout",
+    "RecordVectorRollout",
+    "ReplayResult",
+    "Rescored",
+    "Reset",
+    "RolloutFile",
+    "RolloutWriter",
+    "Step",
+    "open",
+    "replay",
+    "rescore",
+]

@@ -1,0 +1,408 @@
+"""`RolloutWriter`: resets and steps to chunks of a file, by a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openenv_gym.errors import OpenEnvGymError, RecordingError, RecordingWriteError
+from openenv_gym.recording.columns import pack_column
+from openenv_gym.recording.format import (
+    INDEX,
+    METADATA,
+    STEPS,
+    TRAILER,
+    TRAILER_MAGIC,
+    best_compression,
+    chunk_bytes,
+    compress,
+    compressor,
+    pack,
+    start_bytes,
+)
+from openenv_gym.recording.snapshots import Snapshots
+
+
+__all__ = ["Limits", "RolloutWriter"]
+
+STEP_COLUMNS = ("action", "observation", "reward", "terminated", "truncated", "info")
+RESET_COLUMNS = ("seed", "options", "observation", "info")
+FRAME = "frame"
+
+_WAIT_S = 0.5  # between looks whether the thread still lives
+
+
+class Limits:
+    """What a crash may cost: chunks are half as large, one is filled and one is being written.
+
+    Args:
+        steps: Steps; of a vector, those of all together count as one.
+        size_bytes: Bytes of their arrays.
+        seconds: Time, as far as steps come.
+    """
+
+    def __init__(self, steps: int, size_bytes: int, seconds: float) -> None:
+        self.steps = max(steps // 2, 1)
+        self.size_bytes = max(size_bytes // 2, 1)
+        self.seconds = seconds / 2
+
+
+class _Pending:
+    """Rows that make the next chunk."""
+
+    def __init__(self, first_step: int) -> None:
+        self.first_step = first_step
+        self.begin_s = time.monotonic()
+        self.copies = Snapshots()
+        self.steps: list[tuple[Any, ...]] = []
+        self.resets: list[tuple[Any, ...]] = []
+        self.resets_at: list[int] = []
+        self.masks: list[tuple[int, np.ndarray[Any, Any]]] = []
+
+
+class RolloutWriter:
+    """Writes a recording; `RecordRollout` calls it for each reset and step.
+
+    Args:
+        path: The file.
+        metadata: What is known of the environment, plain data.
+        num_envs: Sub-environments of a vector; 0 for one environment.
+        overwrite: Replace a file that is there.
+        limits: What a crash may cost.
+        compression: See `best_compression`.
+        frames: Rows have a frame, too.
+
+    Raises:
+        RecordingWriteError: The file cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        metadata: dict[str, Any],
+        *,
+        num_envs: int = 0,
+        overwrite: bool = False,
+        limits: Limits | None = None,
+        compression: str | None = None,
+        frames: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self._num_envs = num_envs
+        self._limits = limits or Limits(2048, 32 << 20, 2.0)
+        self._step_columns = (*STEP_COLUMNS, FRAME) if frames else STEP_COLUMNS
+        self._reset_columns = (*RESET_COLUMNS, FRAME) if frames else RESET_COLUMNS
+        self._pending = _Pending(0)
+        self._steps = 0
+        self._owner = os.getpid()
+        self._closed = False
+        self._told = False
+        self._error: BaseException | None = None
+        self._queue: queue.Queue[_Pending | None] = queue.Queue(1)
+        self._idle = threading.Semaphore(1)  # taken while the thread has something to write
+        self._thread: threading.Thread | None = None
+        compression_number = best_compression(compression)
+        packed = chunk_bytes(METADATA, 0, metadata, [])
+        self._file = _File(self.path, overwrite, compression_number)
+        try:
+            self._file.write([start_bytes(), *packed])
+            self._file.chunks = 1
+        except BaseException:
+            self._file.close()
+            raise
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def add_reset(
+        self, seed: Any, options: Any, observation: Any, info: Any, frame: Any = None
+    ) -> None:
+        """Keep a reset, which was asked for.
+
+        Raises:
+            RecordingError: It cannot be kept, or an earlier row could not be written.
+        """
+        pending = self._ready()
+        pending.resets_at.append(self._steps)
+        mask = options.get("reset_mask") if self._num_envs and isinstance(options, dict) else None
+        if mask is not None:
+            pending.masks.append((len(pending.resets), np.array(mask, np.bool_)))
+        take = pending.copies.take
+        row = (take(seed), take(options), take(observation), take(info), take(frame))
+        pending.resets.append(row[: len(self._reset_columns)])
+        self._hand_over_if_full()
+
+    def add_step(
+        self,
+        action: Any,
+        observation: Any,
+        reward: Any,
+        terminated: Any,
+        truncated: Any,
+        info: Any,
+        frame: Any = None,
+    ) -> None:
+        """Keep a step.
+
+        Raises:
+            RecordingError: It cannot be kept, or an earlier row could not be written.
+        """
+        pending = self._ready()
+        take = pending.copies.take
+        row = (
+            take(action),
+            take(observation),
+            take(reward),
+            take(terminated),
+            take(truncated),
+            take(info),
+        )
+        pending.steps.append(row if len(self._step_columns) == len(row) else (*row, take(frame)))
+        self._steps += 1
+        self._hand_over_if_full()
+
+    def flush(self) -> None:
+        """Have everything so far in the file, as far as the operating system is concerned.
+
+        Raises:
+            RecordingError: It cannot be written.
+        """
+        self._ready()
+        self._hand_over()
+        self._wait_idle()
+        self._idle.release()
+
+    def close(self) -> None:
+        """Write what is left, and the index. Safe to repeat; a forked child does nothing.
+
+        Raises:
+            RecordingError: It cannot be written.
+        """
+        if self._closed or os.getpid() != self._owner:
+            return
+        self._closed = True
+        try:
+            if self._error is None:
+                self._hand_over()
+                self._wait_idle()
+                self._file.finish(self._steps)
+            elif not self._told:
+                self._check()
+        except OSError as error:
+            raise _write_error(self.path, error) from error
+        finally:
+            if self._thread is not None and self._thread.is_alive():
+                self._queue.put(None)
+                self._thread.join()
+            self._file.close()
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _ready(self) -> _Pending:
+        if self._closed:
+            raise RecordingError(f"The recording {self.path} is closed.", field="path")
+        if os.getpid() != self._owner:
+            raise RecordingError(
+                f"The recording {self.path} belongs to the process that began it, and this is a "
+                "forked child.",
+                hint="Wrap the environment in the child, with a file of its own.",
+            )
+        self._check()
+        return self._pending
+
+    def _check(self) -> None:
+        if self._error is None:
+            return
+        self._told = True
+        if isinstance(self._error, OSError) and not isinstance(self._error, OpenEnvGymError):
+            raise _write_error(self.path, self._error) from self._error
+        raise RecordingError(
+            f"The recording {self.path} ends before what cannot be written: {self._error}",
+            field=getattr(self._error, "field", None),
+            hint=getattr(self._error, "hint", None),
+        ) from self._error
+
+    def _hand_over_if_full(self) -> None:
+        pending, limits = self._pending, self._limits
+        if (
+            len(pending.steps) + len(pending.resets) >= limits.steps
+            or pending.copies.size_bytes >= limits.size_bytes
+            or time.monotonic() - pending.begin_s >= limits.seconds
+        ):
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        pending = self._pending
+        if not pending.steps and not pending.resets:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="openenv-rollout", daemon=True)
+            self._thread.start()
+        self._wait_idle()
+        self._queue.put(pending)
+        self._pending = _Pending(self._steps)
+
+    def _wait_idle(self) -> None:
+        while not self._idle.acquire(timeout=_WAIT_S):
+            if self._thread is None or not self._thread.is_alive():
+                raise RecordingError("The thread that writes the recording has ended.")
+        if self._error is not None:
+            self._idle.release()
+            self._check()
+
+    def _run(self) -> None:
+        while (pending := self._queue.get()) is not None:
+            try:
+                self._write(pending)
+            except BaseException as error:
+                self._error = error  # the next call raises it
+            del pending
+            self._idle.release()
+
+    def _write(self, pending: _Pending) -> None:
+        ends = _find_ends(pending.steps, pending.first_step)
+        blocks: list[bytes] = []
+        tables = {
+            "steps": self._pack(pending.steps, self._step_columns, blocks),
+            "resets": self._pack(pending.resets, self._reset_columns, blocks),
+        }
+        self._file.add_steps(
+            {
+                "step": pending.first_step,
+                "steps": len(pending.steps),
+                "resets": np.array(pending.resets_at, np.int64),
+                **_masks(pending.masks),
+                "ends": ends,
+                "tables": tables,
+            },
+            blocks,
+        )
+
+    def _pack(
+        self, rows: list[tuple[Any, ...]], names: tuple[str, ...], blocks: list[bytes]
+    ) -> dict[str, Any]:
+        if not rows:
+            return {}
+        columns = zip(*rows, strict=True)
+        return {
+            name: pack_column(column, blocks, name, num_envs=self._num_envs)
+            for name, column in zip(names, columns, strict=True)
+        }
+
+
+def _masks(masks: list[tuple[int, np.ndarray[Any, Any]]]) -> dict[str, Any]:
+    """Return which of the resets chose sub-environments, and which ones. Shapes (k,), (k, n)."""
+    return {
+        "masked": np.array([number for number, _ in masks], np.int64),
+        "masks": np.array([mask for _, mask in masks], np.bool_).reshape(len(masks), -1 if masks else 0),
+    }
+
+
+def _find_ends(steps: list[tuple[Any, ...]], first_step: int) -> np.ndarray[Any, Any]:
+    """Return step, sub-environment and flags of each end of an episode. Shape (n, 3), int64."""
+    if not steps:
+        return np.zeros((0, 3), np.int64)
+    flags = [
+        np.array([row[at] for row in steps], np.bool_).reshape(len(steps), -1) for at in (3, 4)
+    ]
+    terminated, truncated = flags
+    rows, envs = np.nonzero(terminated | truncated)
+    kinds = terminated[rows, envs] + 2 * truncated[rows, envs].astype(np.int64)
+    return np.stack([rows + first_step, envs, kinds], axis=1).astype(np.int64)
+
+
+class _File:
+    """The file and its index."""
+
+    def __init__(self, path: Path, overwrite: bool, compression: int) -> None:
+        self.chunks = 0
+        self._path = path
+        self._compression = compression
+        self._run = compressor(compression)
+        self._end = 0
+        self._rows: list[tuple[int, int, int]] = []  # offset, steps, resets
+        self._resets: list[np.ndarray[Any, Any]] = []
+        self._masks: list[tuple[int, np.ndarray[Any, Any]]] = []
+        self._reset_count = 0
+        self._ends: list[np.ndarray[Any, Any]] = []
+        try:
+            # Unbuffered: a forked child would write its copy of the buffer when it ends.
+            self._file = path.open("wb" if overwrite else "xb", buffering=0)
+        except FileExistsError as error:
+            raise RecordingWriteError(
+                f"The file {path} exists already.",
+                field="path",
+                hint="Choose another one, or overwrite it (overwrite=True, --overwrite).",
+            ) from error
+        except OSError as error:
+            raise _write_error(path, error) from error
+
+    def write(self, parts: list[bytes]) -> None:
+        """Append parts; where that fails, the file ends where it ended before."""
+        try:
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            raise _write_error(self._path, error) from error
+        self._end += sum(map(len, parts))
+
+    def add_steps(self, summary: dict[str, Any], raw: list[bytes]) -> None:
+        """Append a chunk of steps; what its rows are is in the summary, its blocks not yet."""
+        stored, infos = [], []
+        for block in raw:
+            data, info = compress(block, self._compression, self._run)
+            stored.append(data)
+            infos.append(list(info))
+        offset = self._end
+        self.write(chunk_bytes(STEPS, self.chunks, {**summary, "blocks": infos}, stored))
+        self.chunks += 1
+        self._rows.append((offset, summary["steps"], len(summary["resets"])))
+        self._masks += [
+            (self._reset_count + int(number), mask)
+            for number, mask in zip(summary["masked"], summary["masks"], strict=True)
+        ]
+        self._reset_count += len(summary["resets"])
+        self._resets.append(summary["resets"])
+        self._ends.append(summary["ends"])
+
+    def finish(self, steps: int) -> None:
+        """Append the index."""
+        rows = np.array(self._rows, np.uint64).reshape(-1, 3)
+        index = {
+            "offsets": rows[:, 0],
+            "steps": rows[:, 1],
+            "resets_in": rows[:, 2],
+            "resets": np.concatenate([np.zeros(0, np.int64), *self._resets]),
+            **_masks(self._masks),
+            "ends": np.concatenate([np.zeros((0, 3), np.int64), *self._ends]),
+        }
+        data, info = compress(pack(index, "index"), self._compression, self._run)
+        offset = self._end
+        chunk = chunk_bytes(INDEX, self.chunks, {"steps": steps, "blocks": [list(info)]}, [data])
+        self.write([*chunk, TRAILER.pack(offset, TRAILER_MAGIC)])
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def _write_error(path: Path, error: OSError) -> RecordingWriteError:
+    if isinstance(error, RecordingWriteError):
+        return error
+    made = RecordingWriteError(
+        f"The recording {path} cannot be written: {error.strerror or error}.",
+        field="path",
+        hint="What is in the file until there can be read.",
+    )
+    made.errno = error.errno
+    return made
