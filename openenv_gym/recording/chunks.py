@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -78,10 +78,10 @@ class Chunk:
             self.first_step = _count(summary, "step")
             self.steps = _count(summary, "steps")
             self.boundaries = read_boundaries(summary, num_envs)
-            self._tables = summary.get("tables")
-            infos = summary.get("blocks")
-            if not isinstance(self._tables, dict) or not isinstance(infos, list):
+            tables, infos = summary.get("tables"), summary.get("blocks")
+            if not isinstance(tables, dict) or not isinstance(infos, list):
                 raise RecordingDamagedError("It does not say what is in it.")
+            self._tables: dict[Any, Any] = tables
             self._blocks = [block_info(info, source.max_block_bytes) for info in infos]
             if sum(info.stored_bytes for info in self._blocks) != head.body_bytes:
                 raise RecordingDamagedError("Its blocks are not as large as they are together.")
@@ -246,16 +246,11 @@ def read_boundaries(data: dict[str, Any], num_envs: int) -> Boundaries:
     Raises:
         RecordingDamagedError: They are none.
     """
-    resets, masked, masks, ends = (data.get(key) for key in Boundaries._fields)
-    for array, kind, dimensions in (
-        (resets, "i", 1),
-        (masked, "i", 1),
-        (masks, "b", 2),
-        (ends, "i", 2),
-    ):
+    arrays = [data.get(key) for key in Boundaries._fields]
+    for array, kind, dimensions in zip(arrays, "iibi", (1, 1, 2, 2), strict=True):
         if type(array) is not np.ndarray or array.dtype.kind != kind or array.ndim != dimensions:
             raise RecordingDamagedError("It does not say where episodes begin and end.")
-    found = Boundaries(resets, masked, masks, ends)
+    found = Boundaries(*cast("list[np.ndarray[Any, Any]]", arrays))
     if (
         found.ends.shape[1] != 3
         or len(found.masked) != len(found.masks)

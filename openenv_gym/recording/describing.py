@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import enum
 import platform
 from collections.abc import Mapping
 from typing import Any
@@ -113,7 +114,7 @@ def _plain(options: dict[Any, Any]) -> tuple[dict[Any, Any], dict[str, str]]:
     """Return the options that can be kept, and how the others look."""
     plain, others = {}, {}
     for key, value in options.items():
-        if hasattr(value, "value") and isinstance(value, str):  # an Enum of strings
+        if isinstance(value, enum.Enum):
             value = value.value
         try:
             pack(value, str(key))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openenv_gym.recording.columns import Column
     from openenv_gym.recording.reader import RolloutFile
 
-__all__ = ["Boundaries", "Episode", "Extent", "find_extents"]
+__all__ = ["Boundaries", "Episode", "Extent", "find_extents", "samples_of"]
 
 NEXT_STEP, SAME_STEP = "NextStep", "SameStep"
 
@@ -280,6 +280,17 @@ def _joined(trees: list[Any]) -> Any:
     if all(isinstance(tree, tuple) and len(tree) == len(first) for tree in trees):
         return tuple(_joined(list(parts)) for parts in zip(*trees, strict=True))
     return [sample for tree in trees for sample in tree]
+
+
+def samples_of(stacked: Any, count: int) -> list[Any]:
+    """Return the samples of what an `Episode` has stacked, one by one."""
+    if isinstance(stacked, dict):
+        columns = {key: samples_of(inner, count) for key, inner in stacked.items()}
+        return [{key: column[at] for key, column in columns.items()} for at in range(count)]
+    if isinstance(stacked, tuple):
+        parts = [samples_of(inner, count) for inner in stacked]
+        return [tuple(part[at] for part in parts) for at in range(count)]
+    return list(stacked)
 
 
 def chunks_of(first: Sequence[int], begin: int, end: int) -> Iterable[int]:

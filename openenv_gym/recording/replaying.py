@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.vector.utils import concatenate, create_empty_array
 
 from openenv_gym.errors import RecordingError
 from openenv_gym.recording.comparing import Fork, first_fork, without
 from openenv_gym.recording.episodes import SAME_STEP
 from openenv_gym.recording.making import make_again
 from openenv_gym.recording.reader import Reset, RolloutFile, Step
+from openenv_gym.server.vector.infos import add_info
 from openenv_gym.vector.batches import batches_of
 from openenv_gym.vector.infos import info_of
 
@@ -166,6 +168,9 @@ class _Player:
         self._sub_env = sub_env
         self._ignored = ignored
         self._on_frame = on_frame
+        self._as_batch = None
+        if sub_env is not None:
+            self._as_batch = _AsBatch(_known(file.observation_space))
         self._result = ReplayResult(ignored=ignored)
 
     def play(self, rows: Iterator[Reset | Step], until_step: int | None) -> ReplayResult:
@@ -196,6 +201,8 @@ class _Player:
 
     def _reset(self, row: Reset) -> Difference | None:
         observation, info = self._env.reset(seed=row.seed, options=row.options)
+        if self._as_batch is not None:
+            observation, info = self._as_batch.observation(observation), self._as_batch.info(info)
         for name, recorded, replayed in (
             ("observation", row.observation, observation),
             ("info", without(row.info, self._ignored), without(info, self._ignored)),
@@ -207,6 +214,8 @@ class _Player:
 
     def _step(self, row: Step) -> Difference | None:
         outcome = self._env.step(row.action)
+        if self._as_batch is not None:
+            outcome = self._as_batch.step(outcome)
         for name, replayed in zip(_FIELDS, outcome, strict=True):
             recorded = getattr(row, name)
             if name == "info":
@@ -233,6 +242,33 @@ class _Player:
             sub_env,
             fork.recorded,
             fork.replayed,
+        )
+
+
+class _AsBatch:
+    """What a batch makes of the values of one environment: its own dtypes, arrays in infos."""
+
+    def __init__(self, space: Any) -> None:
+        self._space = space
+        self._sample = batches_of(space).sample
+
+    def observation(self, observation: Any) -> Any:
+        memory: Any = create_empty_array(self._space, 1)
+        return self._sample(concatenate(self._space, [observation], memory), 0)
+
+    def info(self, info: dict[str, Any]) -> dict[str, Any]:
+        batch: dict[str, Any] = {}
+        add_info(batch, info, 0, 1)
+        return info_of(batch, 0)
+
+    def step(self, outcome: Any) -> tuple[Any, ...]:
+        observation, reward, terminated, truncated, info = outcome
+        return (
+            self.observation(observation),
+            np.float64(reward),
+            bool(terminated),
+            bool(truncated),
+            self.info(info),
         )
 
 
