@@ -27,9 +27,12 @@ _COMMANDS = {
     "logs": ("logs:logs", "Show what a server that runs has written."),
     "ps": ("leftovers:ps", "Show what was started here and is still there."),
     "push": ("push:push", "Upload an environment to a Space or to a container registry."),
+    "replay": ("replay:replay", "Play a recording again, and compare every bit."),
+    "rescore": ("rescore:rescore", "Score a recording again, by another rubric."),
     "rollout": ("rollout:rollout", "Play an environment and say what came of it."),
     "serve": ("serve:serve", "Serve an environment while you work on it."),
     "validate": ("validate:validate", "Check that an environment keeps the rules."),
+    "view": ("replay:view", "Write a page that plays a recorded episode."),
 }
 """Each command, its ``module:attribute`` in this package, and what ``--help`` says of it: a
 command is imported when it is called, so that the list of all of them costs nothing."""

@@ -87,10 +87,10 @@ def find_extents(
                 extents.append(Extent(begin[0], env, length, begin[1], value if is_end else 0))
             elif is_end:
                 continue  # somebody went on after an end
-            if not is_end:
-                begin = step, value
-            else:
+            if is_end:
                 begin = None if gap is None else (step + gap, None)
+            else:
+                begin = step, value
         if begin is not None and steps > begin[0]:
             extents.append(Extent(begin[0], env, steps - begin[0], begin[1], 0))
     return sorted(extents)
@@ -265,9 +265,7 @@ def _lifted(sample: Any, space: Any) -> Any:
     if isinstance(space, spaces.Dict) and isinstance(sample, dict):
         return {key: _lifted(inner, space[key]) for key, inner in sample.items()}
     if isinstance(space, spaces.Tuple) and isinstance(sample, (tuple, list)):
-        return tuple(
-            _lifted(inner, part) for inner, part in zip(sample, space.spaces, strict=True)
-        )
+        return tuple(_lifted(inner, part) for inner, part in zip(sample, space.spaces, strict=True))
     return [sample]
 
 

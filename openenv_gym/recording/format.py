@@ -138,7 +138,9 @@ def compressor(compression: int) -> Callable[[bytes], bytes]:
     return bytes
 
 
-def compress(raw: bytes, compression: int, run: Callable[[bytes], bytes]) -> tuple[bytes, BlockInfo]:
+def compress(
+    raw: bytes, compression: int, run: Callable[[bytes], bytes]
+) -> tuple[bytes, BlockInfo]:
     """Return a block as it is stored: as it is, where that is no larger."""
     stored = run(raw) if compression != _NONE else raw
     if len(stored) >= len(raw):

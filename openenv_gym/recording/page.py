@@ -22,6 +22,7 @@ __all__ = ["episode_page", "picture_in", "write_page"]
 
 _MAX_STEPS = 20_000
 _MAX_TEXT = 4_000  # characters of an observation, action or info
+_MAX_NUMBERS = 64  # of an array, which is shown in short beyond that
 _SMALLEST = 16  # pixels of a side; what is smaller is no picture
 _STACKED = 16  # frames that are stacked in front
 
@@ -145,9 +146,9 @@ def _text(value: Any) -> str:
     elif isinstance(value, Mapping):
         text = "\n".join(f"{key}: {_text(each)}" for key, each in value.items())
     elif isinstance(value, np.ndarray):
-        text = np.array2string(value, threshold=60, edgeitems=3)
-        if value.size > 60:
-            text = f"{value.dtype} {value.shape}\n{text}"
+        text = np.array2string(value, threshold=_MAX_NUMBERS, edgeitems=3)
+        if value.size > _MAX_NUMBERS:
+            text = f"{value.dtype} {value.shape}" + ("" if value.ndim > 2 else f"\n{text}")
     elif isinstance(value, np.generic):
         text = str(value.item())
     else:

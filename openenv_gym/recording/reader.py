@@ -201,9 +201,7 @@ class RolloutFile:
         """
         for at in chunks_of(self._first_steps, begin, end):
             place = self._places[at]
-            rows = range(
-                max(begin - place.first_step, 0), min(end - place.first_step, place.steps)
-            )
+            rows = range(max(begin - place.first_step, 0), min(end - place.first_step, place.steps))
             if rows:
                 yield self._chunk(at).column("steps", name), rows
 

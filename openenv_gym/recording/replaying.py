@@ -66,8 +66,7 @@ class Difference(NamedTuple):
         shown = reprlib.Repr()
         shown.maxstring = shown.maxother = 120
         return (
-            f"{where}: {self.path} was {shown.repr(self.recorded)}, "
-            f"is {shown.repr(self.replayed)}"
+            f"{where}: {self.path} was {shown.repr(self.recorded)}, is {shown.repr(self.replayed)}"
         )
 
 

@@ -115,8 +115,8 @@ class RecordRollout(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         max_lost_s: The same in seconds, as far as steps come.
         frames: Keep what `render` returns after each reset and step.
         leave_out: Keys of infos that are not kept.
-        seed_first_reset: Draw a seed for the first reset, and pass it on, where it has none: without
-            it nobody can play the recording again.
+        seed_first_reset: Draw a seed for the first reset, and pass it on, where it has none:
+            without it nobody can play the recording again.
         compression: ``"zstd"``, ``"zlib"`` or ``"none"``; None: the first that is installed.
         metadata: Plain data that the file has under ``user``.
 

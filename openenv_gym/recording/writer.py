@@ -298,9 +298,10 @@ class RolloutWriter:
 
 def _masks(masks: list[tuple[int, np.ndarray[Any, Any]]]) -> dict[str, Any]:
     """Return which of the resets chose sub-environments, and which ones. Shapes (k,), (k, n)."""
+    width = -1 if masks else 0
     return {
         "masked": np.array([number for number, _ in masks], np.int64),
-        "masks": np.array([mask for _, mask in masks], np.bool_).reshape(len(masks), -1 if masks else 0),
+        "masks": np.array([mask for _, mask in masks], np.bool_).reshape(len(masks), width),
     }
 
 
