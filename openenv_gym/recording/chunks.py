@@ -158,15 +158,17 @@ class ChunkFile:
                 within it.
         """
         start = offset + CHUNK_HEAD.size
+        cut = start > self._size
         try:
             head = parse_head(self.read(offset, CHUNK_HEAD.size))
-            if start + head.summary_bytes + head.body_bytes > self._size:
+            cut = start + head.summary_bytes + head.body_bytes > self._size
+            if cut:
                 raise RecordingDamagedError("The file ends within it.")
             summary = parse_summary(head, self.read(start, head.summary_bytes))
             if head.number != number:
                 raise RecordingDamagedError(f"It has the number {head.number}.")
         except RecordingDamagedError as error:
-            raise damaged(error, number, cut=self._file.tell() >= self._size) from error
+            raise damaged(error, number, cut=cut) from error
         return head, summary
 
     def end_of(self, offset: int, head: Head) -> int:

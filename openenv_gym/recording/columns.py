@@ -14,6 +14,7 @@ import numpy as np
 
 from openenv_gym.errors import DecodeError, EncodeError, RecordingDamagedError
 from openenv_gym.recording.format import pack
+from openenv_gym.recording.snapshots import copy_bits
 
 
 __all__ = ["Column", "pack_column", "read_column"]
@@ -213,7 +214,7 @@ class _Arrays(Column):
         return self._array
 
     def row(self, row: int) -> Any:
-        return self._array[row, ...].copy()  # also of shape (), which is no scalar
+        return copy_bits(self._array[row, ...])  # also of shape (), which is no scalar
 
 
 class _Scalars(_Arrays):

@@ -12,10 +12,20 @@ from gymnasium.spaces import GraphInstance
 from openenv_gym.errors import RecordingError
 
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshots", "copy_bits"]
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 _OVERHEAD_BYTES = 64  # of a Python object
+
+
+def copy_bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a copy of an array, with what is between the fields of structures."""
+    if array.dtype.kind != "V" or not array.nbytes:
+        return array.copy()
+    copied: np.ndarray[Any, Any] = np.ndarray(
+        array.shape, array.dtype, bytearray(array.tobytes())
+    )
+    return copied
 
 
 class Snapshots:
@@ -37,7 +47,7 @@ class Snapshots:
         kind = type(value)
         if kind is np.ndarray:
             self.size_bytes += value.nbytes
-            return value.copy() if not value.dtype.hasobject else self._objects(value)
+            return copy_bits(value) if not value.dtype.hasobject else self._objects(value)
         if kind is float or kind is bool or kind is int or value is None:
             return value
         if kind is dict:

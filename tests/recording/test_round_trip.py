@@ -63,11 +63,11 @@ def test_samples_of_peculiar_spaces(name: str) -> None:
 @pytest.mark.parametrize("compression", ["zstd", "zlib", "none"])
 def test_rows_of_a_file(tmp_path: Path, compression: str) -> None:
     odd = np.zeros(3, np.dtype([("a", "u1"), ("b", "<f8")], align=True))
-    infos = [{}, {"a": 1}, {"a": 1.0}, {"t": "text\ud800", "n": None}, {"odd": odd, "big": 2**70}]
+    infos = [{}, {"a": 1}, {"a": 1.0}, {"t": "text\u20ac", "n": None}, {"odd": odd, "big": 2**70}]
     rows: list[Any] = [
         recording.Reset(0, 2**31, {"level": (1, "two")}, np.float16([np.nan, -0.0]), {"x": {}}),
         *(
-            recording.Step(at, np.int8(at), np.float16([at, 1]), [at, 0.5, None][at % 3],
+            recording.Step(at, np.int16(at), np.float16([at, 1]), [at, 0.5, None][at % 3],
                            np.bool_(False), False, info)
             for at, info in enumerate(infos * 50)
         ),
