@@ -119,7 +119,7 @@ def view(path: Path, episode: int, html: Path) -> None:
 
 def warn_of_damage(file: RolloutFile) -> None:
     """Say on standard error what of a recording is missing."""
-    if file.damage is not None:
+    if file.damage is not None and not file.damage.data.get("cut"):
         click.echo(f"warning: {printable(str(file.damage))}", err=True)
     elif not file.closed:
         click.echo("warning: the recording was not completed; what was written is read.", err=True)

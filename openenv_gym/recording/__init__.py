@@ -13,13 +13,22 @@ The format and its reasons are in ``docs/recording.md``.
 =================================== ==========================================================
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from openenv_gym.recording.reader import Episodes, Reset, RolloutFile, Step
 from openenv_gym.recording.reader import open_rollout as open
-from openenv_gym.recording.replaying import Difference, ReplayResult, replay
-from openenv_gym.recording.rescoring import Rescored, rescore
 from openenv_gym.recording.wrappers import RecordRollout, RecordVectorRollout
 from openenv_gym.recording.writer import Limits, RolloutWriter
 
+
+if TYPE_CHECKING:
+    from openenv_gym.recording.minari import to_minari
+    from openenv_gym.recording.page import write_page
+    from openenv_gym.recording.replaying import Difference, ReplayResult, replay
+    from openenv_gym.recording.rescoring import Rescored, Score, rescore
 
 __all__ = [
     "Difference",
@@ -32,8 +41,29 @@ __all__ = [
     "Reset",
     "RolloutFile",
     "RolloutWriter",
+    "Score",
     "Step",
     "open",
     "replay",
     "rescore",
+    "to_minari",
+    "write_page",
 ]
+
+# What a recorder does not need.
+_HOMES = {
+    "Difference": "replaying",
+    "ReplayResult": "replaying",
+    "replay": "replaying",
+    "Rescored": "rescoring",
+    "Score": "rescoring",
+    "rescore": "rescoring",
+    "to_minari": "minari",
+    "write_page": "page",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

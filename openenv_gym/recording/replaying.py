@@ -275,6 +275,7 @@ def _single_rows(file: RolloutFile, sub_env: int) -> Iterator[Reset | Step]:
     """Yield what one sub-environment did, as an environment by itself would have it."""
     observations = batches_of(_known(file.observation_space)).sample
     actions = batches_of(_known(file.action_space)).sample
+    as_batch = _AsBatch(file.observation_space)
     same_step = file.autoreset_mode == SAME_STEP
     over = False
     for row in file.rows():
@@ -303,7 +304,8 @@ def _single_rows(file: RolloutFile, sub_env: int) -> Iterator[Reset | Step]:
         final = info
         after = observation
         if same_step and (terminated or truncated):
-            observation, final = info.pop("final_obs"), info.pop("final_info", {})
+            observation = as_batch.observation(info.pop("final_obs"))
+            final = info.pop("final_info", {})
         yield Step(
             row.number,
             actions(row.action, sub_env),

@@ -14,6 +14,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 
 from openenv_gym.errors import ConfigurationError
 from openenv_gym.recording.describing import describe
+from openenv_gym.recording.snapshots import Snapshots
 from openenv_gym.recording.writer import Limits, RolloutWriter
 
 
@@ -61,6 +62,7 @@ class _Recorder:
         if vector:  # with their masks
             self._leave_out |= {f"_{key}" for key in self._leave_out}
         self._env = env
+        self._copies = Snapshots()
         self._frames = frames
         self._seeds_first = seed_first_reset
         self.writer = RolloutWriter(
@@ -80,6 +82,10 @@ class _Recorder:
             seed = secrets.randbelow(2**31)
         self._seeds_first = False
         return seed
+
+    def asked(self, value: Any) -> Any:
+        """Return a copy of what an environment is about to get, and may write into."""
+        return self._copies.take(value)
 
     def reset(self, seed: Any, options: Any, outcome: tuple[Any, dict[str, Any]]) -> None:
         observation, info = outcome
@@ -175,8 +181,9 @@ class RecordRollout(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
             RecordingError: What happened before, or this, cannot be written.
         """
         seed = self._recorder.seed(seed)
+        asked = self._recorder.asked(options)
         outcome = self.env.reset(seed=seed, options=options)
-        self._recorder.reset(seed, options, outcome)
+        self._recorder.reset(seed, asked, outcome)
         return outcome
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -185,8 +192,9 @@ class RecordRollout(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         Raises:
             RecordingError: What happened before, or this, cannot be written.
         """
+        asked = self._recorder.asked(action)
         outcome = self.env.step(action)
-        self._recorder.step(action, outcome)
+        self._recorder.step(asked, outcome)
         return outcome
 
     def flush(self) -> None:
@@ -245,8 +253,9 @@ class RecordVectorRollout(VectorWrapper[Any, Any, Any, Any, Any]):
             RecordingError: What happened before, or this, cannot be written.
         """
         seed = self._recorder.seed(seed)
+        asked = self._recorder.asked(options)
         outcome = self.env.reset(seed=seed, options=options)
-        self._recorder.reset(seed, options, outcome)
+        self._recorder.reset(seed, asked, outcome)
         return outcome
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -255,8 +264,9 @@ class RecordVectorRollout(VectorWrapper[Any, Any, Any, Any, Any]):
         Raises:
             RecordingError: What happened before, or this, cannot be written.
         """
+        asked = self._recorder.asked(actions)
         outcome = self.env.step(actions)
-        self._recorder.step(actions, outcome)
+        self._recorder.step(asked, outcome)
         return outcome
 
     def flush(self) -> None:

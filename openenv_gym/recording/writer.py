@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from openenv_gym.errors import OpenEnvGymError, RecordingError, RecordingWriteError
+from openenv_gym.errors import RecordingError, RecordingWriteError
 from openenv_gym.recording.columns import pack_column
 from openenv_gym.recording.format import (
     INDEX,
@@ -220,8 +220,8 @@ class RolloutWriter:
         if self._error is None:
             return
         self._told = True
-        if isinstance(self._error, OSError) and not isinstance(self._error, OpenEnvGymError):
-            raise _write_error(self.path, self._error) from self._error
+        if isinstance(self._error, RecordingWriteError):
+            raise self._error
         raise RecordingError(
             f"The recording {self.path} ends before what cannot be written: {self._error}",
             field=getattr(self._error, "field", None),
