@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from openenv_gym.errors import DecodeError, EncodeError, RecordingDamagedError
-from openenv_gym.recording.format import pack
+from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.recording.format import Parts
 from openenv_gym.recording.snapshots import copy_bits
 
 
@@ -42,7 +43,7 @@ _PLAIN[bool] = ("bool", "?")
 
 
 def pack_column(
-    values: Sequence[Any], blocks: list[bytes], name: str, *, num_envs: int = 0, depth: int = 0
+    values: Sequence[Any], blocks: list[Parts], name: str, *, num_envs: int = 0, depth: int = 0
 ) -> Tree:
     """Make a column.
 
@@ -50,7 +51,7 @@ def pack_column(
         values: Its rows, at least one.
         blocks: Where its blocks go.
         name: What errors call it.
-        num_envs: Rows of a vector's batches; arrays that have as many are stored by sub-environment.
+        num_envs: Of a vector; arrays with as many rows are stored by sub-environment.
         depth: Of this column inside others.
 
     Returns:
@@ -59,9 +60,12 @@ def pack_column(
     Raises:
         EncodeError: A value cannot be kept; `field` is its path.
     """
+    pack_in = _Packing(blocks, name, num_envs, depth)
+    first = _form(values[0], depth)
+    if isinstance(first, tuple) and first[0] is np.ndarray and _all_arrays(values, *first[1:]):
+        return pack_in.alike(values, first)
     forms = [_form(value, depth) for value in values]
     distinct = list(dict.fromkeys(forms))
-    pack_in = _Packing(blocks, name, num_envs, depth)
     if len(distinct) == 1:
         return pack_in.alike(values, distinct[0])
     if len(distinct) > _MAX_FORMS:
@@ -97,17 +101,25 @@ def _form(value: Any, depth: int) -> Any:
     return None
 
 
+def _all_arrays(values: Sequence[Any], dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    """Tell whether all values are arrays of this form: what most columns are, found fast."""
+    return all(
+        type(value) is np.ndarray and value.shape == shape and value.dtype == dtype
+        for value in values
+    )
+
+
 class _Packing:
     """Makes a column of values of one form."""
 
-    def __init__(self, blocks: list[bytes], name: str, num_envs: int, depth: int) -> None:
+    def __init__(self, blocks: list[Parts], name: str, num_envs: int, depth: int) -> None:
         self._blocks = blocks
         self._name = name
         self._num_envs = num_envs
         self._depth = depth
 
     def block(self, value: Any) -> int:
-        self._blocks.append(pack(value, self._name))
+        self._blocks.append(encode_packet([value], names=[self._name]))
         return len(self._blocks) - 1
 
     def alike(self, values: Sequence[Any], form: Any) -> Tree:

@@ -87,10 +87,10 @@ def find_extents(
                 extents.append(Extent(begin[0], env, length, begin[1], value if is_end else 0))
             elif is_end:
                 continue  # somebody went on after an end
-            if is_end:
-                begin = None if gap is None else (step + gap, None)
-            else:
+            if not is_end:
                 begin = step, value
+                continue
+            begin = None if gap is None else (step + gap, None)
         if begin is not None and steps > begin[0]:
             extents.append(Extent(begin[0], env, steps - begin[0], begin[1], 0))
     return sorted(extents)

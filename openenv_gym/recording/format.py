@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import struct
 import zlib
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from openenv_gym.errors import DecodeError, InvalidOptionError, RecordingDamagedError
-from openenv_gym.protocol.codec import decode_packet, encode_packet
+from openenv_gym.protocol.codec import decode_packet, encode_packet, packet_size
 
 
 __all__ = [
@@ -24,11 +23,11 @@ __all__ = [
     "VERSION",
     "BlockInfo",
     "Head",
+    "Parts",
     "best_compression",
     "block_info",
     "chunk_bytes",
     "compress",
-    "compressor",
     "decompress",
     "pack",
     "parse_head",
@@ -46,6 +45,9 @@ TRAILER = struct.Struct("<Q8s")
 TRAILER_MAGIC = b"OGRECEND"
 METADATA, STEPS, INDEX = 1, 2, 3
 MAX_SUMMARY_BYTES = 64 << 20
+
+Parts = list[bytes | memoryview]
+"""Bytes in pieces, one behind the other."""
 
 _CHUNK = b"CHNK"
 _CHECKED = struct.Struct("<4sB3xIIQ")  # what of a head its checksum covers
@@ -128,24 +130,31 @@ def _zstandard() -> Any:
         return None
 
 
-def compressor(compression: int) -> Callable[[bytes], bytes]:
-    """Return what compresses; a fast level, as a step takes microseconds."""
-    if compression == _ZSTD:
-        made: Callable[[bytes], bytes] = _zstandard().ZstdCompressor(level=1).compress
-        return made
-    if compression == _ZLIB:
-        return lambda data: zlib.compress(data, 1)
-    return bytes
+def compress(parts: Parts, compression: int) -> tuple[Parts, BlockInfo]:
+    """Return a block as it is stored: as it is, where compression makes it no smaller.
 
+    Levels are fast ones, as a step takes microseconds. Parts are not joined: they are large.
 
-def compress(
-    raw: bytes, compression: int, run: Callable[[bytes], bytes]
-) -> tuple[bytes, BlockInfo]:
-    """Return a block as it is stored: as it is, where that is no larger."""
-    stored = run(raw) if compression != _NONE else raw
-    if len(stored) >= len(raw):
-        compression, stored = _NONE, raw
-    return stored, BlockInfo(compression, len(stored), len(raw), zlib.crc32(stored))
+    Args:
+        parts: The packet.
+        compression: Its number.
+    """
+    size = packet_size(parts)
+    stored = parts
+    if compression != _NONE:
+        if compression == _ZSTD:
+            zip_ = _zstandard().ZstdCompressor(level=1).compressobj(size=size)
+        else:
+            zip_ = zlib.compressobj(1)
+        packed = [*map(zip_.compress, parts), zip_.flush()]
+        if packet_size(packed) < size:
+            stored = packed
+        else:
+            compression = _NONE
+    crc = 0
+    for part in stored:
+        crc = zlib.crc32(part, crc)
+    return stored, BlockInfo(compression, packet_size(stored), size, crc)
 
 
 def decompress(stored: bytes, info: BlockInfo) -> bytearray:
@@ -215,10 +224,10 @@ def parse_start(data: bytes) -> tuple[int, int]:
     return major, minor
 
 
-def chunk_bytes(kind: int, number: int, summary: Any, blocks: list[bytes]) -> list[bytes]:
+def chunk_bytes(kind: int, number: int, summary: Any, blocks: Parts) -> Parts:
     """Return the parts of a chunk, to be written one behind the other."""
     packed = pack(summary, "summary")
-    body_bytes = sum(map(len, blocks))
+    body_bytes = packet_size(blocks)
     checked = _CHECKED.pack(_CHUNK, kind, number, len(packed), body_bytes)
     crc = zlib.crc32(packed, zlib.crc32(checked))
     head = CHUNK_HEAD.pack(_CHUNK, kind, number, len(packed), body_bytes, crc)

@@ -12,9 +12,11 @@ from gymnasium.spaces import GraphInstance
 from openenv_gym.errors import RecordingError
 
 
-__all__ = ["Snapshots", "copy_bits"]
+__all__ = ["Snapshots", "Spares", "copy_bits"]
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_FLAT = "biuf"
+_LARGE_BYTES = 16 << 10
 _OVERHEAD_BYTES = 64  # of a Python object
 
 
@@ -22,21 +24,46 @@ def copy_bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a copy of an array, with what is between the fields of structures."""
     if array.dtype.kind != "V" or not array.nbytes:
         return array.copy()
-    copied: np.ndarray[Any, Any] = np.ndarray(
-        array.shape, array.dtype, bytearray(array.tobytes())
-    )
+    copied: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, bytearray(array.tobytes()))
     return copied
+
+
+class Spares:
+    """Arrays that were written, for the copies of others: fresh memory costs more than a copy."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Any, list[np.ndarray[Any, Any]]] = {}
+
+    def take(self, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return an array of this form, with anything in it."""
+        try:
+            return self._arrays[like.dtype, like.shape].pop()
+        except (KeyError, IndexError):
+            return np.empty(like.shape, like.dtype)
+
+    def replace(self, arrays: list[np.ndarray[Any, Any]]) -> None:
+        """Keep these arrays, which nobody has any more, and no others."""
+        kept: dict[Any, list[np.ndarray[Any, Any]]] = {}
+        for array in arrays:
+            kept.setdefault((array.dtype, array.shape), []).append(array)
+        self._arrays = kept
 
 
 class Snapshots:
     """Copies values.
 
+    Args:
+        spares: Where large arrays come from.
+
     Attributes:
         size_bytes: About what all copies so far take.
+        large: Copies that `spares` can have once they are no longer needed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spares: Spares | None = None) -> None:
         self.size_bytes = 0
+        self.large: list[np.ndarray[Any, Any]] = []
+        self._spares = spares
 
     def take(self, value: Any) -> Any:
         """Return a copy that nothing done to the value changes.
@@ -47,6 +74,15 @@ class Snapshots:
         kind = type(value)
         if kind is np.ndarray:
             self.size_bytes += value.nbytes
+            if (
+                value.nbytes >= _LARGE_BYTES
+                and self._spares is not None
+                and value.dtype.kind in _FLAT
+            ):
+                copied = self._spares.take(value)
+                copied[...] = value
+                self.large.append(copied)
+                return copied
             return copy_bits(value) if not value.dtype.hasobject else self._objects(value)
         if kind is float or kind is bool or kind is int or value is None:
             return value
@@ -72,6 +108,12 @@ class Snapshots:
                 f"A {kind.__qualname__} cannot be copied: {type(error).__name__}: {error}",
                 hint="Name its key in leave_out=, if it is in an info.",
             ) from error
+
+    def _large(self, array: np.ndarray[Any, Any]) -> Any:
+        copied = np.empty_like(array) if self._spares is None else self._spares.take(array)
+        copied[...] = array
+        self.large.append(copied)
+        return copied
 
     def _objects(self, array: np.ndarray[Any, Any]) -> Any:
         taken = array.copy()

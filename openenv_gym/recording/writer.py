@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from openenv_gym.errors import RecordingError, RecordingWriteError
+from openenv_gym.protocol.codec import encode_packet, packet_size
 from openenv_gym.recording.columns import pack_column
 from openenv_gym.recording.format import (
     INDEX,
@@ -20,14 +21,13 @@ from openenv_gym.recording.format import (
     STEPS,
     TRAILER,
     TRAILER_MAGIC,
+    Parts,
     best_compression,
     chunk_bytes,
     compress,
-    compressor,
-    pack,
     start_bytes,
 )
-from openenv_gym.recording.snapshots import Snapshots
+from openenv_gym.recording.snapshots import Snapshots, Spares
 
 
 __all__ = ["Limits", "RolloutWriter"]
@@ -57,10 +57,10 @@ class Limits:
 class _Pending:
     """Rows that make the next chunk."""
 
-    def __init__(self, first_step: int) -> None:
+    def __init__(self, first_step: int, spares: Spares) -> None:
         self.first_step = first_step
         self.begin_s = time.monotonic()
-        self.copies = Snapshots()
+        self.copies = Snapshots(spares)
         self.steps: list[tuple[Any, ...]] = []
         self.resets: list[tuple[Any, ...]] = []
         self.resets_at: list[int] = []
@@ -99,7 +99,8 @@ class RolloutWriter:
         self._limits = limits or Limits(2048, 32 << 20, 2.0)
         self._step_columns = (*STEP_COLUMNS, FRAME) if frames else STEP_COLUMNS
         self._reset_columns = (*RESET_COLUMNS, FRAME) if frames else RESET_COLUMNS
-        self._pending = _Pending(0)
+        self._spares = Spares()
+        self._pending = _Pending(0, self._spares)
         self._steps = 0
         self._owner = os.getpid()
         self._closed = False
@@ -246,7 +247,7 @@ class RolloutWriter:
             self._thread.start()
         self._wait_idle()
         self._queue.put(pending)
-        self._pending = _Pending(self._steps)
+        self._pending = _Pending(self._steps, self._spares)
 
     def _wait_idle(self) -> None:
         while not self._idle.acquire(timeout=_WAIT_S):
@@ -267,7 +268,7 @@ class RolloutWriter:
 
     def _write(self, pending: _Pending) -> None:
         ends = _find_ends(pending.steps, pending.first_step)
-        blocks: list[bytes] = []
+        blocks: list[Parts] = []
         tables = {
             "steps": self._pack(pending.steps, self._step_columns, blocks),
             "resets": self._pack(pending.resets, self._reset_columns, blocks),
@@ -283,9 +284,10 @@ class RolloutWriter:
             },
             blocks,
         )
+        self._spares.replace(pending.copies.large)
 
     def _pack(
-        self, rows: list[tuple[Any, ...]], names: tuple[str, ...], blocks: list[bytes]
+        self, rows: list[tuple[Any, ...]], names: tuple[str, ...], blocks: list[Parts]
     ) -> dict[str, Any]:
         if not rows:
             return {}
@@ -325,7 +327,6 @@ class _File:
         self.chunks = 0
         self._path = path
         self._compression = compression
-        self._run = compressor(compression)
         self._end = 0
         self._rows: list[tuple[int, int, int]] = []  # offset, steps, resets
         self._resets: list[np.ndarray[Any, Any]] = []
@@ -344,7 +345,7 @@ class _File:
         except OSError as error:
             raise _write_error(path, error) from error
 
-    def write(self, parts: list[bytes]) -> None:
+    def write(self, parts: Parts) -> None:
         """Append parts; where that fails, the file ends where it ended before."""
         try:
             for part in parts:
@@ -355,14 +356,15 @@ class _File:
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
             raise _write_error(self._path, error) from error
-        self._end += sum(map(len, parts))
+        self._end += packet_size(parts)
 
-    def add_steps(self, summary: dict[str, Any], raw: list[bytes]) -> None:
+    def add_steps(self, summary: dict[str, Any], blocks: list[Parts]) -> None:
         """Append a chunk of steps; what its rows are is in the summary, its blocks not yet."""
-        stored, infos = [], []
-        for block in raw:
-            data, info = compress(block, self._compression, self._run)
-            stored.append(data)
+        stored: Parts = []
+        infos = []
+        for block in blocks:
+            parts, info = compress(block, self._compression)
+            stored += parts
             infos.append(list(info))
         offset = self._end
         self.write(chunk_bytes(STEPS, self.chunks, {**summary, "blocks": infos}, stored))
@@ -387,9 +389,9 @@ class _File:
             **_masks(self._masks),
             "ends": np.concatenate([np.zeros((0, 3), np.int64), *self._ends]),
         }
-        data, info = compress(pack(index, "index"), self._compression, self._run)
+        parts, info = compress(encode_packet([index]), self._compression)
         offset = self._end
-        chunk = chunk_bytes(INDEX, self.chunks, {"steps": steps, "blocks": [list(info)]}, [data])
+        chunk = chunk_bytes(INDEX, self.chunks, {"steps": steps, "blocks": [list(info)]}, parts)
         self.write([*chunk, TRAILER.pack(offset, TRAILER_MAGIC)])
 
     def close(self) -> None:

@@ -62,7 +62,9 @@ def test_a_changed_byte_is_noticed_and_named(path: Path, tmp_path: Path) -> None
     noticed = 0
     for _ in range(150):
         at = source.randrange(len(whole))
-        changed.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << source.randrange(8)]) + whole[at + 1 :])
+        changed.write_bytes(
+            whole[:at] + bytes([whole[at] ^ 1 << source.randrange(8)]) + whole[at + 1 :]
+        )
         found, error = readable(changed)
         assert found == list(map(float, range(len(found))))  # nothing that is read is wrong
         if len(found) < STEPS:
@@ -79,7 +81,9 @@ def test_what_is_before_a_damaged_chunk_can_be_read(path: Path) -> None:
     with recording.open(path) as file:
         assert len(list(file.columns("reward", 0, STEPS))) == 7  # other columns are whole
         assert file.step(28).observation == 28.0 and file.step(39).observation == 39.0
-        with pytest.raises(RecordingDamagedError, match="chunk 4, column steps.observation") as caught:
+        with pytest.raises(
+            RecordingDamagedError, match="chunk 4, column steps.observation"
+        ) as caught:
             file.step(30)
         assert caught.value.data["chunk"] == 4
 
@@ -150,7 +154,9 @@ def deep(tree: list[Any]) -> list[Any]:
 def test_forged_summaries_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     block = layout.pack(np.zeros((1, 2)))
     info = [0, len(block), len(block), zlib.crc32(block)]
-    columns = dict.fromkeys(("action", "observation", "reward", "terminated", "truncated", "info"), TREE)
+    columns = dict.fromkeys(
+        ("action", "observation", "reward", "terminated", "truncated", "info"), TREE
+    )
     summary = {**SOUND, "tables": {"steps": columns, "resets": {}}, "blocks": [info]}
     assert len(readable_rows(forged(tmp_path / "sound", summary, [block]))) == 1
     path = forged(tmp_path / "forged", {**summary, **change}, [block])
@@ -169,16 +175,17 @@ def readable_rows(path: Path) -> list[Any]:
 @pytest.mark.parametrize("claim", ["little", "much", "truth"])
 def test_bombs_take_no_memory(tmp_path: Path, compression: int, claim: str) -> None:
     packed = layout.pack(np.zeros(80 << 20, np.uint8))
-    bomb = layout.compressor(compression)(packed)
+    bomb = b"".join(layout.compress([packed], compression)[0])
     assert len(bomb) < 1 << 20
     raw = {"little": 100, "much": 1 << 50, "truth": len(packed)}[claim]
     del packed
     info = [compression, len(bomb), raw, zlib.crc32(bomb)]
     summary = {**SOUND, "tables": {"steps": {"action": TREE}}, "blocks": [info]}
     path = forged(tmp_path / "bomb", summary, [bomb])
-    with pytest.raises(RecordingDamagedError, match="chunk 1"), recording.open(
-        path, max_block_bytes=64 << 20
-    ) as file:
+    with (
+        pytest.raises(RecordingDamagedError, match="chunk 1"),
+        recording.open(path, max_block_bytes=64 << 20) as file,
+    ):
         if file.damage is not None:
             raise file.damage
         file.step(0)

@@ -87,6 +87,10 @@ def test_nothing_in_an_episode_gets_out_of_its_place(tmp_path: Path) -> None:
 def test_pictures_among_observations() -> None:
     picture = np.zeros((84, 84), np.uint8)
     assert picture_in(np.stack([picture] * 4)) is not None
-    assert picture_in({"a": np.zeros(3), "b": (1, np.zeros((20, 30, 3), np.uint8))}).shape == (20, 30, 3)
+    assert picture_in({"a": np.zeros(3), "b": (1, np.zeros((20, 30, 3), np.uint8))}).shape == (
+        20,
+        30,
+        3,
+    )
     assert picture_in(np.zeros((4, 4), np.uint8)) is None
     assert picture_in(np.zeros((84, 84))) is None and picture_in("text") is None

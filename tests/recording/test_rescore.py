@@ -49,7 +49,10 @@ def test_the_same_rubric_has_the_same_scores_to_the_bit(path: Path) -> None:
         assert [score.differing for score in found.scores.values()] == [0, 0, 0]
         assert len(found.steps) == sum(map(len, file)) > 60
         assert found.scores["reward"].rescored.std() > 0.01
-        assert found.scores["upright"].recorded[0] == file.episodes[0].infos[0]["reward_components"]["upright"]
+        assert (
+            found.scores["upright"].recorded[0]
+            == file.episodes[0].infos[0]["reward_components"]["upright"]
+        )
 
 
 def test_another_rubric_is_compared(path: Path, tmp_path: Path) -> None:
@@ -65,13 +68,17 @@ def test_another_rubric_is_compared(path: Path, tmp_path: Path) -> None:
     assert scores["last"]["rescored"] * facts["steps"] == pytest.approx(complete)
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert len(rows) == facts["steps"]
-    assert np.mean([float(row["reward rescored"]) for row in rows]) == pytest.approx(scores["reward"]["rescored"])
+    assert np.mean([float(row["reward rescored"]) for row in rows]) == pytest.approx(
+        scores["reward"]["rescored"]
+    )
     shown = run(path, "--rubric", OTHER)
     assert "steps that differ" in shown.stdout and "upright" in shown.stdout
 
 
 def test_a_typed_environment_by_its_models(tmp_path: Path) -> None:
-    env = recording.RecordRollout(gymnasium.make("openenv/Echo-v0", provider="thread"), tmp_path / "x")
+    env = recording.RecordRollout(
+        gymnasium.make("openenv/Echo-v0", provider="thread"), tmp_path / "x"
+    )
     env.reset(seed=1)
     actions = [env.action_space.sample() for _ in range(3)]
     lengths = [2 * len(env.step(action)[0]["echoed_message"]) for action in actions]
@@ -82,7 +89,9 @@ def test_a_typed_environment_by_its_models(tmp_path: Path) -> None:
         "--observation-model", "echo_env.models:EchoObservation",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["scores"]["reward"]["rescored"] == pytest.approx(np.mean(lengths))
+    assert json.loads(done.stdout)["scores"]["reward"]["rescored"] == pytest.approx(
+        np.mean(lengths)
+    )
 
 
 @pytest.mark.parametrize(

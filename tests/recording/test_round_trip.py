@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from openenv_gym import recording
 from openenv_gym.errors import RecordingError
+from openenv_gym.recording import format as layout
 from openenv_gym.recording.columns import pack_column, read_column
-from openenv_gym.recording.format import unpack
 
 from ..protocol.codec.packets import round_trip, strict_equal
 from ..protocol.codec.strategies import arrays, values
@@ -24,9 +24,9 @@ from .files import write
 
 
 def through_columns(rows: list[Any], num_envs: int = 0) -> list[Any]:
-    blocks: list[bytes] = []
+    blocks: list[layout.Parts] = []
     tree = round_trip(pack_column(rows, blocks, "value", num_envs=num_envs))
-    column = read_column(tree, len(rows), lambda block: unpack(blocks[block]))
+    column = read_column(tree, len(rows), lambda block: layout.unpack(b"".join(blocks[block])))
     return [column.row(row) for row in range(len(rows))]
 
 

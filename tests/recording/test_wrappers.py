@@ -27,7 +27,10 @@ def make(kind: str, **how: Any) -> Any:
 
 
 def make_vec(kind: str, num_envs: int, mode: str) -> Any:
-    how: dict[str, Any] = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": AutoresetMode(mode)}}
+    how: dict[str, Any] = {
+        "vectorization_mode": "sync",
+        "vector_kwargs": {"autoreset_mode": AutoresetMode(mode)},
+    }
     if kind == "remote":
         how = {"provider": "thread", "autoreset_mode": mode}
     return gymnasium.make_vec(IDS[kind], num_envs=num_envs, **how)
@@ -39,13 +42,23 @@ def test_episodes_of_an_environment(tmp_path: Path, kind: str) -> None:
     played: list[dict[str, list[Any]]] = []
     for seed in (3, None, None):
         observation, info = env.reset(seed=seed, options={"low": -0.02} if seed else None)
-        episode: dict[str, list[Any]] = {"observations": [observation], "actions": [], "rewards": [], "infos": []}
+        episode: dict[str, list[Any]] = {
+            "observations": [observation],
+            "actions": [],
+            "rewards": [],
+            "infos": [],
+        }
         over = False
         while not over:
             action = int(observation[2] > 0) if len(played) == 1 else 1
             observation, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
-            for name, value in (("observations", observation), ("actions", action), ("rewards", reward), ("infos", info)):
+            for name, value in (
+                ("observations", observation),
+                ("actions", action),
+                ("rewards", reward),
+                ("infos", info),
+            ):
                 episode[name].append(value)
         played.append(episode)
     env.reset()
