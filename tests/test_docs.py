@@ -19,6 +19,7 @@ PAGES = [
     "docs/environments.md",
     "docs/mcp.md",
     "docs/multi_agent.md",
+    "docs/recording.md",
     "docs/rubrics.md",
     "docs/vector.md",
 ]

@@ -73,7 +73,7 @@ def replay(
         raise click.UsageError("--provider and --base-url each say where the server is.")
     if episode is not None and html is None:
         raise click.UsageError("--episode chooses the episode of the page that --html writes.")
-    placement = {"provider": provider, "base_url": base_url}
+    placement: dict[str, Any] = {"provider": provider, "base_url": base_url}
     env = None if maker is None else _load(maker)()
     try:
         with recording.open(path) as file:

@@ -36,10 +36,12 @@ class Spares:
 
     def take(self, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return an array of this form, with anything in it."""
+        found: np.ndarray[Any, Any]
         try:
-            return self._arrays[like.dtype, like.shape].pop()
+            found = self._arrays[like.dtype, like.shape].pop()
         except (KeyError, IndexError):
-            return np.empty(like.shape, like.dtype)
+            found = np.empty(like.shape, like.dtype)
+        return found
 
     def replace(self, arrays: list[np.ndarray[Any, Any]]) -> None:
         """Keep these arrays, which nobody has any more, and no others."""
