@@ -83,7 +83,9 @@ def test_a_thousand_steps_are_the_same_in_a_container(
         finally:
             env.close()
         with capsys.disabled():
-            print(f"\n{env_id:28} {where:36} {result.steps:5} steps", result.difference or "the same")
+            print(
+                f"\n{env_id:28} {where:36} {result.steps:5} steps", result.difference or "the same"
+            )
         assert where.startswith("docker:")  # it was not this machine that played it again
         assert result.difference is None and result.steps == STEPS
         assert file.episodes
