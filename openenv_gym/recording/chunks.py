@@ -78,6 +78,7 @@ class Chunk:
             self.first_step = _count(summary, "step")
             self.steps = _count(summary, "steps")
             self.boundaries = read_boundaries(summary, num_envs)
+            _check_range(self.boundaries, self.first_step, self.steps)
             tables, infos = summary.get("tables"), summary.get("blocks")
             if not isinstance(tables, dict) or not isinstance(infos, list):
                 raise RecordingDamagedError("It does not say what is in it.")
@@ -239,6 +240,7 @@ class ChunkFile:
             first_step, first_reset = first_step + steps, first_reset + resets
         if first_reset != len(boundaries.resets) or first_step >= 2**62:
             raise RecordingDamagedError("The index does not fit the file.")
+        _check_range(boundaries, 0, first_step)
         return Layout(places, boundaries, True, None)
 
 
@@ -262,6 +264,13 @@ def read_boundaries(data: dict[str, Any], num_envs: int) -> Boundaries:
     ):
         raise RecordingDamagedError("Where episodes begin and end does not fit the recording.")
     return found._replace(masks=found.masks.reshape(len(found.masks), num_envs))
+
+
+def _check_range(boundaries: Boundaries, first_step: int, steps: int) -> None:
+    """Refuse resets and ends of steps that are not there."""
+    at_end = _outside(boundaries.resets - first_step, steps + 1)
+    if at_end or _outside(boundaries.ends[:, 0] - first_step, steps):
+        raise RecordingDamagedError("Where episodes begin and end is outside of it.")
 
 
 def _outside(array: np.ndarray[Any, Any], limit: int) -> bool:

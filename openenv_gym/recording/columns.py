@@ -295,6 +295,10 @@ def read_column(tree: Any, count: int, load: Load, depth: int = 0) -> Column:
             return _read_array(kind, load(block), count)
         case ["dict", list(keys), list(trees)] if len(keys) == len(trees) <= _MAX_ITEMS:
             columns = [read_column(each, count, load, depth + 1) for each in trees]
+            try:
+                dict.fromkeys(keys)
+            except TypeError as error:
+                raise RecordingDamagedError(f"A column has keys that are none: {error}") from None
             return _Parts(
                 columns,
                 lambda items: dict(zip(keys, items, strict=True)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -175,10 +175,7 @@ class Episode:
     @property
     def infos(self) -> list[dict[str, Any]]:
         """The info of each step."""
-        found = [
-            self._single(self._file.step(step).info)
-            for step in range(self.first_step, self._last + 1)
-        ]
+        found = [self._single(info) for info in self._each("info")]
         if self._final_apart:
             found[-1] = found[-1].get("final_info", {})
         return found
@@ -200,8 +197,7 @@ class Episode:
             first = self._file.reset(self._extent.reset).frame
         else:
             first = self._file.step(self.first_step - 1).frame
-        steps = range(self.first_step, self._last + 1)
-        found = [first, *(self._file.step(step).frame for step in steps)]
+        found = [first, *self._each("frame")]
         return [frame[self.sub_env] for frame in found] if self._file.num_envs else found
 
     @property
@@ -223,6 +219,10 @@ class Episode:
 
     def _single(self, info: dict[str, Any]) -> dict[str, Any]:
         return info_of(info, self.sub_env) if self._file.num_envs else info
+
+    def _each(self, name: str) -> Iterator[Any]:
+        for column, rows in self._file.columns(name, self.first_step, self._last + 1):
+            yield from map(column.row, rows)
 
     def _gather(self, name: str, space: Any, count: int) -> list[Any]:
         """Return trees of arrays, or lists, one for each chunk."""

@@ -74,7 +74,7 @@ def make_again(
         options.pop(name, None)
     env = gymnasium.make(env_id, **options)
     try:
-        return _wrapped(env, described.get("wrappers") or [])
+        return _wrapped(env, described.get("wrappers"))
     except BaseException:
         env.close()
         raise
@@ -89,7 +89,9 @@ def _vector(file: RolloutFile, env_id: str, options: dict[str, Any]) -> Any:
     return gymnasium.make_vec(env_id, **options)
 
 
-def _wrapped(env: Any, wrappers: list[Any]) -> Any:
+def _wrapped(env: Any, wrappers: Any) -> Any:
+    if not isinstance(wrappers, list) or not all(isinstance(each, dict) for each in wrappers):
+        raise RecordingError("The wrappers of the environment are none.", field="wrappers")
     for wrapper in wrappers:
         entry_point, kwargs = wrapper.get("entry_point"), wrapper.get("kwargs")
         module, _, name = str(entry_point).partition(":")

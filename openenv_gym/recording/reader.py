@@ -97,11 +97,14 @@ class RolloutFile:
         head, self.metadata = self._chunks.chunk_at(START.size, 0)
         if head.kind != METADATA:
             raise _wrong("The first chunk is not the metadata.")
+        for key in ("environment", "spaces", "vector", "versions", "user"):
+            if not isinstance(self.metadata.get(key, {}), dict | None):
+                raise _wrong(f"Its {key} is {self.metadata[key]!r:.60}, expected a map.")
         vector = self.metadata.get("vector")
         self.num_envs = 0
         self.autoreset_mode: str | None = None
         if vector is not None:
-            if not isinstance(vector, dict) or type(vector.get("num_envs")) is not int:
+            if type(vector.get("num_envs")) is not int:
                 raise _wrong(f"The vector is described by {vector!r:.60}.")
             self.num_envs, self.autoreset_mode = vector["num_envs"], vector.get("autoreset_mode")
             if not 1 <= self.num_envs <= _MAX_ENVS:
@@ -242,8 +245,7 @@ class RolloutFile:
         return find_extents(boundaries, self.steps, self._width, self.autoreset_mode)
 
     def _space(self, name: str) -> gymnasium.Space[Any] | None:
-        described = self.metadata.get("spaces")
-        data = described.get(name) if isinstance(described, dict) else None
+        data = (self.metadata.get("spaces") or {}).get(name)
         if not isinstance(data, dict) or data.get("type") is None:
             return None
         try:

@@ -178,7 +178,7 @@ class _Player:
             number = row.at if isinstance(row, Reset) else row.number
             if until_step is not None and number >= until_step:
                 break
-            if isinstance(row, Step) and _RESTARTED in row.info:
+            if isinstance(row, Step) and isinstance(row.info, dict) and _RESTARTED in row.info:
                 result.notes = (
                     f"The server of a sub-environment was started anew in step {number}, and went "
                     "on unseeded: what follows was not compared.",

@@ -23,7 +23,7 @@ _OVERHEAD_BYTES = 64  # of a Python object
 def copy_bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a copy of an array, with what is between the fields of structures."""
     if array.dtype.kind != "V" or not array.nbytes:
-        return array.copy()
+        return np.array(array, order="C")
     copied: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, bytearray(array.tobytes()))
     return copied
 

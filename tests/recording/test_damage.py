@@ -139,13 +139,16 @@ def deep(tree: list[Any]) -> list[Any]:
         {"masked": np.array([5]), "masks": np.zeros((1, 1), np.bool_)},
         {"ends": np.array([[0, 99, 1]])},
         {"ends": np.zeros((1, 2), np.int64)},
+        {"ends": np.array([[1, 0, 1]])},
+        {"resets": np.array([2])},
+        {"resets": np.array([-1])},
         {"tables": None},
         {"tables": {"steps": {}}},
         *(
             {"tables": {"steps": dict.fromkeys(("action", "observation"), tree)}}
             for tree in (
                 None, [], ["array"], ["array", 1], ["array", -1], ["array", "0"], ["swapped", 0],
-                ["scalar", 0], ["pickle", 0], ["dict", ["a"], []], ["mixed", 0, []],
+                ["scalar", 0], ["pickle", 0], ["dict", ["a"], []], ["dict", [[]], [TREE]], ["mixed", 0, []],
                 ["mixed", 0, [["none"]]], ["objects", [0]], ["tuple", [["none"]] * 300], deep(TREE),
             )
         ),
@@ -194,6 +197,12 @@ def test_bombs_take_no_memory(tmp_path: Path, compression: int, claim: str) -> N
 @pytest.mark.parametrize(
     ("content", "named"),
     [
+        (
+            b"".join([layout.start_bytes(), *layout.chunk_bytes(1, 0, {"vector": 5}, [])]),
+            "vector is 5",
+        ),
+        (b"".join([layout.start_bytes(), *layout.chunk_bytes(1, 0, {"vector": {}}, [])]), "vector"),
+        (b"".join([layout.start_bytes(), *layout.chunk_bytes(2, 0, {}, [])]), "not the metadata"),
         (b"", "does not begin as a recording"),
         (b"\x80\x04\x95" * 20, "does not begin as a recording"),
         (layout.START.pack(layout.MAGIC, 2, 0), "has format 2.0"),
