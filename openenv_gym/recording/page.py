@@ -145,6 +145,8 @@ def _text(value: Any) -> str:
         text: str = value
     elif isinstance(value, Mapping):
         text = "\n".join(f"{key}: {_text(each)}" for key, each in value.items())
+    elif isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
+        text = "\n\n".join(map(_text, value))
     elif isinstance(value, np.ndarray):
         text = np.array2string(value, threshold=_MAX_NUMBERS, edgeitems=3)
         if value.size > _MAX_NUMBERS:
