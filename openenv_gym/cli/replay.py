@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openenv_gym.cli.options import provider_option
+from openenv_gym.cli.options import import_named, provider_option
 from openenv_gym.errors import printable
 
 
@@ -166,14 +164,7 @@ def _write_page(
 
 
 def _load(text: str) -> Callable[[], Any]:
-    module, _, name = text.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever the module does when it is imported
-        raise click.BadParameter(
-            f"{text} cannot be imported: {type(error).__name__}: {error}", param_hint="--make"
-        ) from error
+    found = import_named(text, "--make")
     if not callable(found):
         raise click.BadParameter(f"{text} is no function", param_hint="--make")
     made: Callable[[], Any] = found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import math
 import os
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openenv_gym.cli.options import import_named
 from openenv_gym.cli.replay import recording_argument, warn_of_damage
 from openenv_gym.cli.tables import show_table
 
@@ -89,13 +89,7 @@ def _model(text: str | None, option: str) -> Any:
         return None
     from pydantic import BaseModel
 
-    module, _, name = text.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever the module does when it is imported
-        raise click.BadParameter(
-            f"{text} cannot be imported: {type(error).__name__}: {error}", param_hint=option
-        ) from error
+    found = import_named(text, option)
     if not isinstance(found, type) or not issubclass(found, BaseModel):
         raise click.BadParameter(f"{text} is no model", param_hint=option)
     return found

@@ -4,7 +4,7 @@ The format and its reasons are in ``docs/recording.md``.
 
 =================================== ==========================================================
 `wrappers`, `describing`            what goes into a file, and what is told of the environment
-`writer`, `snapshots`               rows to chunks, by a thread of its own
+`writer`, `snapshots`, `appending`  rows to chunks of a file, by a thread of its own
 `columns`, `format`                 rows to columns to bytes, and back
 `chunks`, `reader`, `episodes`      a file, read as far as somebody asks
 `making`, `replaying`, `comparing`  the environment made and played again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import threading
@@ -13,20 +12,9 @@ from typing import Any
 import numpy as np
 
 from openenv_gym.errors import RecordingError, RecordingWriteError
-from openenv_gym.protocol.codec import encode_packet, packet_size
+from openenv_gym.recording.appending import ChunkAppender, pack_masks, write_error
 from openenv_gym.recording.columns import pack_column
-from openenv_gym.recording.format import (
-    INDEX,
-    METADATA,
-    STEPS,
-    TRAILER,
-    TRAILER_MAGIC,
-    Parts,
-    best_compression,
-    chunk_bytes,
-    compress,
-    start_bytes,
-)
+from openenv_gym.recording.format import Parts, best_compression
 from openenv_gym.recording.snapshots import Snapshots, Spares
 
 
@@ -109,15 +97,9 @@ class RolloutWriter:
         self._queue: queue.Queue[_Pending | None] = queue.Queue(1)
         self._idle = threading.Semaphore(1)  # taken while the thread has something to write
         self._thread: threading.Thread | None = None
-        compression_number = best_compression(compression)
-        packed = chunk_bytes(METADATA, 0, metadata, [])
-        self._file = _File(self.path, overwrite, compression_number)
-        try:
-            self._file.write([start_bytes(), *packed])
-            self._file.chunks = 1
-        except BaseException:
-            self._file.close()
-            raise
+        self._file = ChunkAppender(
+            self.path, metadata, overwrite=overwrite, compression=best_compression(compression)
+        )
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -196,7 +178,7 @@ class RolloutWriter:
             elif not self._told:
                 self._check()
         except OSError as error:
-            raise _write_error(self.path, error) from error
+            raise write_error(self.path, error) from error
         finally:
             if self._thread is not None and self._thread.is_alive():
                 self._queue.put(None)
@@ -278,7 +260,7 @@ class RolloutWriter:
                 "step": pending.first_step,
                 "steps": len(pending.steps),
                 "resets": np.array(pending.resets_at, np.int64),
-                **_masks(pending.masks),
+                **pack_masks(pending.masks),
                 "ends": ends,
                 "tables": tables,
             },
@@ -298,15 +280,6 @@ class RolloutWriter:
         }
 
 
-def _masks(masks: list[tuple[int, np.ndarray[Any, Any]]]) -> dict[str, Any]:
-    """Return which of the resets chose sub-environments, and which ones. Shapes (k,), (k, n)."""
-    width = -1 if masks else 0
-    return {
-        "masked": np.array([number for number, _ in masks], np.int64),
-        "masks": np.array([mask for _, mask in masks], np.bool_).reshape(len(masks), width),
-    }
-
-
 def _find_ends(steps: list[tuple[Any, ...]], first_step: int) -> np.ndarray[Any, Any]:
     """Return step, sub-environment and flags of each end of an episode. Shape (n, 3), int64."""
     if not steps:
@@ -318,94 +291,3 @@ def _find_ends(steps: list[tuple[Any, ...]], first_step: int) -> np.ndarray[Any,
     rows, envs = np.nonzero(terminated | truncated)
     kinds = terminated[rows, envs] + 2 * truncated[rows, envs].astype(np.int64)
     return np.stack([rows + first_step, envs, kinds], axis=1).astype(np.int64)
-
-
-class _File:
-    """The file and its index."""
-
-    def __init__(self, path: Path, overwrite: bool, compression: int) -> None:
-        self.chunks = 0
-        self._path = path
-        self._compression = compression
-        self._end = 0
-        self._rows: list[tuple[int, int, int]] = []  # offset, steps, resets
-        self._resets: list[np.ndarray[Any, Any]] = []
-        self._masks: list[tuple[int, np.ndarray[Any, Any]]] = []
-        self._reset_count = 0
-        self._ends: list[np.ndarray[Any, Any]] = []
-        try:
-            # Unbuffered: a forked child would write its copy of the buffer when it ends.
-            self._file = path.open("wb" if overwrite else "xb", buffering=0)
-        except FileExistsError as error:
-            raise RecordingWriteError(
-                f"The file {path} exists already.",
-                field="path",
-                hint="Choose another one, or overwrite it (overwrite=True, --overwrite).",
-            ) from error
-        except OSError as error:
-            raise _write_error(path, error) from error
-
-    def write(self, parts: Parts) -> None:
-        """Append parts; where that fails, the file ends where it ended before."""
-        try:
-            for part in parts:
-                rest = memoryview(part)
-                while rest:
-                    rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._file.truncate(self._end)
-            raise _write_error(self._path, error) from error
-        self._end += packet_size(parts)
-
-    def add_steps(self, summary: dict[str, Any], blocks: list[Parts]) -> None:
-        """Append a chunk of steps; what its rows are is in the summary, its blocks not yet."""
-        stored: Parts = []
-        infos = []
-        for block in blocks:
-            parts, info = compress(block, self._compression)
-            stored += parts
-            infos.append(list(info))
-        offset = self._end
-        self.write(chunk_bytes(STEPS, self.chunks, {**summary, "blocks": infos}, stored))
-        self.chunks += 1
-        self._rows.append((offset, summary["steps"], len(summary["resets"])))
-        self._masks += [
-            (self._reset_count + int(number), mask)
-            for number, mask in zip(summary["masked"], summary["masks"], strict=True)
-        ]
-        self._reset_count += len(summary["resets"])
-        self._resets.append(summary["resets"])
-        self._ends.append(summary["ends"])
-
-    def finish(self, steps: int) -> None:
-        """Append the index."""
-        rows = np.array(self._rows, np.uint64).reshape(-1, 3)
-        index = {
-            "offsets": rows[:, 0],
-            "steps": rows[:, 1],
-            "resets_in": rows[:, 2],
-            "resets": np.concatenate([np.zeros(0, np.int64), *self._resets]),
-            **_masks(self._masks),
-            "ends": np.concatenate([np.zeros((0, 3), np.int64), *self._ends]),
-        }
-        parts, info = compress(encode_packet([index]), self._compression)
-        offset = self._end
-        chunk = chunk_bytes(INDEX, self.chunks, {"steps": steps, "blocks": [list(info)]}, parts)
-        self.write([*chunk, TRAILER.pack(offset, TRAILER_MAGIC)])
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
-def _write_error(path: Path, error: OSError) -> RecordingWriteError:
-    if isinstance(error, RecordingWriteError):
-        return error
-    made = RecordingWriteError(
-        f"The recording {path} cannot be written: {error.strerror or error}.",
-        field="path",
-        hint="What is in the file until there can be read.",
-    )
-    made.errno = error.errno
-    return made

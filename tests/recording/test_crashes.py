@@ -34,14 +34,14 @@ for at in itertools.count():
 """
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_killed_recorder_loses_at_most_the_last_chunk(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "x"
     told = tmp_path / "told"
     with told.open("wb") as out:
         process = subprocess.Popen([sys.executable, "-c", ENDLESS, path], stdout=out, cwd=ROOT)
     try:
-        assert eventually(lambda: told.stat().st_size > 5_000)
+        assert eventually(lambda: told.stat().st_size > 5_000, within_s=90)
         time.sleep(random.Random(seed).random() / 5)
     finally:
         process.send_signal(signal.SIGKILL)
