@@ -57,10 +57,9 @@ def made_vector(
     num_envs: int,
     steps: int,
     modules: tuple[str, ...] = (),
-    record: bool = False,
     **kwargs: object,
 ) -> Contender:
-    """Return a vector environment of `gymnasium.make_vec`; `record` has it write to a file."""
+    """Return a vector environment of `gymnasium.make_vec`."""
     options = {
         "kind": "make_vec",
         "id": env_id,
@@ -68,8 +67,6 @@ def made_vector(
         "kwargs": kwargs,
         "modules": list(modules),
     }
-    if record:
-        options["record"] = True
     return Contender(name, "vector_env", options, steps)
 
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from benchmarks import peers
-from benchmarks.model import Benchmark, Contender, Limit, Peer
+from benchmarks.model import Benchmark, Limit, Peer
 
 
 __all__ = ["ATARI", "CARTPOLE"]
 
 
-def _contender(name: str, env_id: str, *, record: bool, **how: Any) -> Contender:
-    return peers.made_vector(
-        name, env_id, modules=("openenv_gym",), provider="docker", record=record, **how
-    )
-
-
 def _benchmark(name: str, title: str, env_id: str, **how: Any) -> Benchmark:
+    plain = peers.made_vector(
+        "the same, not recorded", env_id, modules=("openenv_gym",), provider="docker", **how
+    )
     return Benchmark(
         name=name,
         title=title,
         num_envs=how["num_envs"],
-        ours=_contender("openenv-gym, recorded", env_id, record=True, **how),
-        peers=(
-            Peer(
-                _contender("the same, not recorded", env_id, record=False, **how),
-                Limit(rate_at_least=0.9),
-            ),
+        ours=dataclasses.replace(
+            plain, name="openenv-gym, recorded", options={**plain.options, "record": True}
         ),
+        peers=(Peer(plain, Limit(rate_at_least=0.9)),),
     )
 
 
