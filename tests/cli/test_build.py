@@ -19,6 +19,7 @@ from openenv_gym.client import Connection
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker.images import BASE_IMAGE_VARIABLE, BaseImages
 from tests.support.images import image, python_image
+from tests.support.registry import image_registry
 
 
 def _build(*arguments: str | Path) -> Result:
@@ -77,6 +78,40 @@ def test_a_registry_that_is_not_there(built: Path, docker: Any) -> None:
     done = _build(built, "-t", f"127.0.0.1:9/{stem}:1", "--push")
     assert done.exit_code == 1
     assert "cannot be pushed" in done.stderr and "docker login" in done.stderr
+
+
+@pytest.mark.timeout(600)
+def test_a_registry(
+    built: Path, docker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "nobody"))
+    with image_registry(folder) as registry:
+        push = ["push", str(built), "--registry", f"{registry.address}/me", "--json"]
+        done = CliRunner().invoke(main, push)
+        assert done.exit_code == 1
+        assert "cannot be pushed" in done.stderr and "docker login" in done.stderr
+        monkeypatch.setenv("DOCKER_CONFIG", str(registry.login))
+        done = CliRunner().invoke(main, push)
+        assert done.exit_code == 0, done.output
+        facts = json.loads(done.stdout)
+        name, _, tag = facts["image"].removeprefix(f"{registry.address}/").rpartition(":")
+        assert registry.tags(name) == [tag] and facts["digest"].startswith("sha256:")
+
+        mine = f"{registry.address}/{built.name}:mine"
+        done = _build(built, "-t", mine, "--push", "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["digest"].startswith("sha256:")
+        assert registry.tags(built.name) == ["mine"]
+
+        # Another machine has neither.
+        for image_here in (mine, facts["image"]):
+            docker.images.remove(image_here, force=True)
+        server = DockerProvider(image=facts["image"], build="never").start(ServerTarget(built.name))
+        server.stop()
+        digest = docker.images.get(facts["image"]).attrs["RepoDigests"]
+        assert f"{registry.address}/{name}@{facts['digest']}" in digest
 
 
 @pytest.mark.parametrize(
