@@ -24,7 +24,9 @@ _providers = click.option(
     type=click.Choice(list(PROVIDERS)),
     help="Ask only this provider; may be given several times.",
 )
-_owner = click.option("--owner", type=int, metavar="PID", help="Only what this process started.")
+_owner = click.option(
+    "--owner", type=click.IntRange(1), metavar="PID", help="Only what this process started."
+)
 
 
 @click.command()

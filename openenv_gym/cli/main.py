@@ -5,6 +5,7 @@ Exit codes: 0, done; 1, an error, which is on standard error; 2, wrong usage.
 
 from __future__ import annotations
 
+import errno
 import importlib
 from typing import Any
 
@@ -71,6 +72,13 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except OpenEnvGymError as error:
             raise click.ClickException(printable(str(error))) from error
+        except OSError as error:
+            # A file, or a place for one, that is not as it should be. Who reads our output may
+            # have gone, which click knows what to do about.
+            if error.errno == errno.EPIPE or error.filename is None:
+                raise
+            told = f"{error.filename}: {error.strerror or error}."
+            raise click.ClickException(printable(told)) from error
 
 
 @click.group(cls=_Group)

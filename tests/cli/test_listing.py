@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
 from click.testing import CliRunner, Result
 
+from openenv_gym import start_server
+from openenv_gym.cli.logs import added
 from openenv_gym.cli.main import _COMMANDS, main
 from openenv_gym.providers import local
+from tests.support.waiting import eventually
 
 
 def _run(*arguments: str) -> Result:
@@ -27,6 +34,17 @@ def test_help_imports_no_command() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "rollout" not in done.stdout.splitlines()[-1]
     assert done.stdout.splitlines()[-1] == "['openenv_gym.cli.main']"
+
+
+def test_help_needs_neither_pydantic_nor_what_only_some_have() -> None:
+    code = (
+        "import sys; from openenv_gym.cli.main import main\n"
+        f"for name in {sorted(_COMMANDS)}: main([name, '--help'], standalone_mode=False)\n"
+        "print({name.partition('.')[0] for name in sys.modules} "
+        "& {'pydantic', 'websockets', 'docker', 'huggingface_hub', 'gradio', 'moviepy', 'pytest'})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 @pytest.mark.parametrize("name", sorted(_COMMANDS))
@@ -55,8 +73,10 @@ def test_list() -> None:
 
 
 def test_list_of_nothing() -> None:
-    done = _run("list", "moon")
-    assert done.exit_code == 1 and "'moon'" in done.stderr
+    for more in ([], ["--json"]):
+        done = _run("list", "moon", *more)
+        assert done.exit_code == 1 and "'moon'" in done.stderr
+        assert done.stdout == ("[]\n" if more else "")
     done = _run("list", "--package", "moon_env")
     assert done.exit_code == 2 and "echo_env" in done.stderr
 
@@ -76,8 +96,6 @@ def test_info_asks_a_server_for_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_logs() -> None:
-    import os
-
     env = gymnasium.make("openenv/Echo-v0", provider="process")
     try:
         (item,) = [
@@ -93,8 +111,80 @@ def test_logs() -> None:
         env.close()
 
 
+def test_logs_that_go_on(tmp_path: Path) -> None:
+    """What a server writes from now on is shown; when it ends, so does the command."""
+    log = tmp_path / "followed"
+    server = start_server("openenv/Echo-v0", provider="process")
+    gymnasium.make("openenv/Echo-v0", server=server).close()
+    name = _own_server()
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", "openenv_gym.cli", "logs", name, "--follow", "--tail", "5"],
+            stdout=output,
+            stderr=output,
+        ) as process,
+    ):
+        try:
+            assert eventually(lambda: log.read_text().count("opened for") == 1, 40)
+            for _ in range(2):
+                gymnasium.make("openenv/Echo-v0", server=server).close()
+                time.sleep(0.6)  # so that the command looks in between
+            assert eventually(lambda: log.read_text().count("opened for") == 3, 40)
+            server.close()
+            assert process.wait(40) == 1
+        finally:
+            server.close()
+            process.kill()
+    text = log.read_text()
+    assert "It has ended" in text and "Traceback" not in text
+    lines = text.splitlines()
+    assert len(set(lines)) == len(lines)  # nothing twice
+
+
+def test_ctrl_c_ends_following() -> None:
+    env = gymnasium.make("openenv/Echo-v0", provider="process")
+    try:
+        command = [sys.executable, "-m", "openenv_gym.cli", "logs", _own_server(), "--follow"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 1 and b"Traceback" not in process.stderr.read()
+        env.reset()  # the server is none the worse for it
+    finally:
+        env.close()
+
+
+def _own_server() -> str:
+    """Return the name of the server that this process has started."""
+    (item,) = [
+        each
+        for each in local.processes("process")
+        if each.owner is not None and each.owner.pid == os.getpid()
+    ]
+    return item.name
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "new"),
+    [
+        ("", "a\n", "a\n"),
+        ("a\n", "a\n", ""),
+        ("a\n", "a\na\na\n", "a\na\n"),  # which says the same again
+        ("a\nb\n", "b\nc\n", "c\n"),  # of which the beginning is too long ago
+        ("a\nb", "a\nbc\n", "c\n"),  # a line that was half written
+        ("a\nb\n", "x\ny\n", "x\ny\n"),
+        ("a", "", ""),
+    ],
+)
+def test_what_a_log_has_got_since(before: str, now: str, new: str) -> None:
+    assert added(before, now) == new
+
+
 def test_logs_of_nobody() -> None:
     done = _run("logs", "moon")
     assert done.exit_code == 1 and "openenv-gym ps" in done.stderr
     assert _run("logs", "--follow").exit_code == 2
+    assert _run("logs", "--owner", "0").exit_code == 2
     assert _run("logs", "--tail", "0").exit_code == 2
