@@ -161,10 +161,12 @@ def _facts(
         lines += [f"    not {name}: {why}" for name, why in upload.left_out.items()]
         lines += ["README.md would begin with:", *(f"    {x}" for x in upload.header.splitlines())]
     else:
+        place = f"git+{_endpoint()}/spaces/{repo}"
         lines = [
             f"uploaded to {url}: {what}",
             f"not sent: {', '.join(upload.left_out) or 'nothing'}",
-            f"pip install git+{_endpoint()}/spaces/{repo}",
+            f"pip install {place}",
+            f'where the library is missing: pip install "{place}#subdirectory={LIBRARY}" {place}',
         ]
     return {
         "repo_id": repo,
