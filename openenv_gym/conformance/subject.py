@@ -135,6 +135,7 @@ class Subject:
         from openenv_gym.client import parse_base_url
 
         self._check()
+        self._close_environments()  # where places are few, the request needs one
         address = parse_base_url(self.url) if self.url else self._running().running.address
         prefix = getattr(address, "prefix", "")
         connection = http.client.HTTPConnection("localhost", timeout=_TIMEOUT_S)
@@ -156,13 +157,16 @@ class Subject:
 
     def close(self) -> None:
         """Close what was made, and stop the server."""
+        self._close_environments()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _close_environments(self) -> None:
         for env in self._open:
             with contextlib.suppress(Exception):
                 env.close()
         self._open.clear()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
 
     def _entry(self, package: str | None) -> CatalogueEntry:
         """Return what stands for an id; without a package it takes what the server serves."""

@@ -108,7 +108,7 @@ def test_a_registry(
         # Another machine has neither.
         for image_here in (mine, facts["image"]):
             docker.images.remove(image_here, force=True)
-        server = DockerProvider(image=facts["image"], build="never").start(ServerTarget(built.name))
+        server = DockerProvider(image=facts["image"]).start(ServerTarget(built.name))
         server.stop()
         digest = docker.images.get(facts["image"]).attrs["RepoDigests"]
         assert f"{registry.address}/{name}@{facts['digest']}" in digest
