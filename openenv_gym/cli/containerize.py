@@ -218,8 +218,10 @@ def _try_out(client: Any, image: str, name: str) -> dict[str, Any]:
             stand_ins = session.connection.environment.get("stand_ins") or {}
         finally:
             env.close()
-    except (OpenEnvGymError, gymnasium.error.Error) as error:
+    except BaseException as error:  # Ctrl-C, too: nobody has seen that it can be played
         client.api.remove_image(image)
+        if not isinstance(error, (OpenEnvGymError, gymnasium.error.Error)):
+            raise
         hint = "Name what it needs with --pip, and what that needs of Debian with --apt."
         if isinstance(error, EnvironmentFailedError):
             hint = f"It raised this by itself. {hint}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -81,7 +82,7 @@ def init(name: str, parent: Path, template: str, licence: str, author: str | Non
     click.echo(f"{folder} is made, from the template {template}, under the licence {licence}.")
     click.echo("\nNext:")
     steps = {
-        f"cd {folder}": "",
+        f"cd {shlex.quote(str(folder))}": "",
         'pip install -e ".[dev]" && pytest': "its tests pass",
         f"$EDITOR server/{stem}_environment.py": "what it does",
         "openenv-gym serve": "try it out",

@@ -73,12 +73,11 @@ class _Group(click.Group):
         except OpenEnvGymError as error:
             raise click.ClickException(printable(str(error))) from error
         except OSError as error:
-            # A file, or a place for one, that is not as it should be. Who reads our output may
-            # have gone, which click knows what to do about.
-            if error.errno == errno.EPIPE or error.filename is None:
+            if error.errno == errno.EPIPE:  # who reads our output has gone; click knows that
                 raise
-            told = f"{error.filename}: {error.strerror or error}."
-            raise click.ClickException(printable(told)) from error
+            # A file, or a place for one, that is not as it should be; a disk that is full.
+            place = "" if error.filename is None else f"{error.filename}: "
+            raise click.ClickException(printable(f"{place}{error.strerror or error}.")) from error
 
 
 @click.group(cls=_Group)

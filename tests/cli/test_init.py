@@ -183,6 +183,11 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert done.exit_code == 1 and "cannot be written" in done.stderr
 
 
+def test_a_place_with_a_space_in_its_name(tmp_path: Path) -> None:
+    done = _init("burrow", "-o", tmp_path / "ünï cödé")
+    assert done.exit_code == 0 and f"cd '{tmp_path}/ünï cödé/burrow_env'" in done.stdout
+
+
 def test_an_unknown_template() -> None:
     done = _init("burrow", "--template", "chess")
     assert done.exit_code == 2 and "'gymnasium'" in done.stderr

@@ -72,6 +72,24 @@ def test_list() -> None:
     assert {each["id"] for each in facts} == {"openenv/CartPole-v1", "openenv/phys2d-CartPole-v1"}
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
+def test_a_disk_that_is_full() -> None:
+    command = [sys.executable, "-m", "openenv_gym.cli", "list"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("Error: No space left on device.")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_gone() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "openenv_gym.cli", "list", "--all"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert done.returncode == 1 and done.stderr == ""
+
+
 def test_list_of_nothing() -> None:
     for more in ([], ["--json"]):
         done = _run("list", "moon", *more)
