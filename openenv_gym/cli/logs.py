@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from openenv_gym.errors import ProviderError, printable
-from openenv_gym.providers import inventory as inventories
-from openenv_gym.providers.inventory import Item
 
+
+if TYPE_CHECKING:
+    from openenv_gym.providers.inventory import Item
 
 __all__ = ["added", "logs"]
 
@@ -38,6 +40,8 @@ def logs(name: str | None, tail: int, follow: bool, owner: int | None, as_json: 
     """  # noqa: D301
     if follow and (name is None or as_json):
         raise click.UsageError("--follow needs the NAME of one server, and goes without --json.")
+    from openenv_gym.providers import inventory as inventories
+
     found = inventories.survey().of_owner(owner)
     for provider, why in found.unasked.items() if name is None and not as_json else ():
         click.echo(f"not asked: {provider}: {printable(why)}", err=True)
@@ -80,6 +84,8 @@ def _not_one(name: str, chosen: list[Item]) -> str:
 
 def _follow(item: Item, tail: int) -> None:
     """Print what is there, and then what comes, until the server ends or Ctrl-C."""
+    from openenv_gym.providers import inventory as inventories
+
     before = ""
     begun = False
     while True:
