@@ -194,8 +194,8 @@ def _rendered(stem: str, template: str, licence: str) -> dict[str, str]:
         text = re.sub(r"(openenv-|you/)template\b", rf"\g<1>{stem.replace('_', '-')}", text)
         text = re.sub("|".join(words), lambda match: words[match[0]], text)
         *folders, last = name.replace("template", stem).split("/")
-        path = "/".join([*folders, _NAMES.get(last, last)])
-        files[path] = _wrapped(text) if path.endswith((".py", ".toml")) else text
+        made = "/".join([*folders, _NAMES.get(last, last)])
+        files[made] = _wrapped(text) if made.endswith((".py", ".toml")) else text
     files["pyproject.toml"] += _checkout()
     return files
 

@@ -78,7 +78,7 @@ class Chance:
             return None
         (value,) = values
         if isinstance(self._space, gymnasium.spaces.Discrete) and type(value) is int:
-            value = self._space.dtype.type(value)  # type: ignore[union-attr]
+            value = self._space.dtype.type(value)
         return value if self._space.contains(value) else None
 
     @functools.cached_property

@@ -88,7 +88,8 @@ def carried_space(
         if not observed and not _is_alike(type(inner), base):
             raise _refusal(inner, path, f"which draws or checks by other rules than {_name(base)}")
         if base in _CONTAINERS:
-            return _rebuilt(inner, base, path, carry)
+            rebuilt: gymnasium.Space[Any] = _rebuilt(inner, base, path, carry)
+            return rebuilt
         return inner if type(inner) is base else _as_base(inner, base, path)
 
     return carry(space, name), told
@@ -115,7 +116,7 @@ def _is_alike(cls: type[Any], base: type[Any]) -> bool:
 
 def _as_base(space: Any, base: type[Any], path: str) -> gymnasium.Space[Any]:
     """Return a space of the class that a space derives from."""
-    plain = base.__new__(base)
+    plain = object.__new__(base)
     plain.__dict__.update(vars(space))
     return space_from_data(space_to_data(plain, path), path)
 
