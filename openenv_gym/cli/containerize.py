@@ -219,7 +219,7 @@ def _try_out(client: Any, image: str, name: str) -> dict[str, Any]:
         finally:
             env.close()
     except BaseException as error:  # Ctrl-C, too: nobody has seen that it can be played
-        client.api.remove_image(image)
+        client.api.remove_image(image, force=True)  # its container may be about to go
         if not isinstance(error, (OpenEnvGymError, gymnasium.error.Error)):
             raise
         hint = "Name what it needs with --pip, and what that needs of Debian with --apt."
