@@ -21,6 +21,7 @@ PAGES = [
     "docs/multi_agent.md",
     "docs/recording.md",
     "docs/rubrics.md",
+    "docs/spaces.md",
     "docs/vector.md",
 ]
 BLOCKS = [
