@@ -19,7 +19,6 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from openenv_gym.cli.options import environment_options, provider_option
 from openenv_gym.cli.policies import Policy, load_policy, random_policy
-from openenv_gym.vector.infos import info_of
 
 
 __all__ = ["rollout"]
@@ -160,6 +159,8 @@ def rollout(
 
 
 def _play(envs: Any, policy: Policy, steps: int, seed: int | None) -> Tally:
+    from openenv_gym.vector.infos import info_of
+
     tally = Tally(envs.num_envs)
     returns = np.zeros(envs.num_envs)
     lengths = np.zeros(envs.num_envs, dtype=np.int64)
