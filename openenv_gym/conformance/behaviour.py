@@ -10,9 +10,10 @@ from typing import Any
 import gymnasium
 
 from openenv_gym import errors
-from openenv_gym.conformance.play import equal, play, where_different
+from openenv_gym.conformance.play import play, where_different
 from openenv_gym.conformance.rules import Broken, Level, NotHere, Rule
 from openenv_gym.conformance.subject import Subject
+from openenv_gym.models.comparing import equal
 
 
 __all__ = ["BEHAVIOUR_RULES"]
