@@ -23,7 +23,8 @@ from atari_env.server.plain import PlainGame
 from atari_env.server.preprocessed import PreprocessedGame
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import Action
-from openenv_gym.server import Environment
+from openenv_gym.rubrics import Rubric, load_rubric
+from openenv_gym.server import Environment, check_choice
 
 
 __all__ = ["AtariEnvironment"]
@@ -47,6 +48,8 @@ class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
         preprocess: Scale, stack and clip as is usual in reinforcement learning.
         render_mode: ``"rgb_array"``, or None; without preprocessing also ``"human"``, which opens
             a window on the machine that the emulator runs on.
+        rubric: What gives the reward instead: a rubric, or ``"module:attribute"``. It finds the
+            game's own in `observation.reward`.
         **options: Those of `AtariOptions`, or with preprocessing of `PreprocessOptions`.
 
     Raises:
@@ -63,20 +66,15 @@ class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
         *,
         preprocess: bool = False,
         render_mode: str | None = None,
+        rubric: Rubric | str | None = None,
         **options: Any,
     ) -> None:
         self._name = find_game(game)
-        if type(preprocess) is not bool:
-            raise InvalidOptionError(
-                f"preprocess={preprocess!r}: expected True or False.", field="preprocess"
-            )
+        check_choice("preprocess", preprocess, (True, False))
         modes = ("rgb_array",) if preprocess else ("human", "rgb_array")
-        if render_mode is not None and render_mode not in modes:
-            raise InvalidOptionError(
-                f"render_mode={render_mode!r}: expected None or {' or '.join(map(repr, modes))}.",
-                field="render_mode",
-            )
+        check_choice("render_mode", render_mode, (*modes, None))
         self.render_mode = render_mode
+        self.rubric = load_rubric(rubric)
         self._game: PlainGame | PreprocessedGame
         if preprocess:
             chosen = parse_options(PreprocessOptions, options)

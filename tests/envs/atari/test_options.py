@@ -71,6 +71,8 @@ def test_a_game_for_two_is_refused():
         ({"mode": 7}, "mode", "There are 0, 1."),
         ({"difficulty": 7}, "difficulty", "There are 0, 1, 2, 3."),
         ({"continuous": "yes"}, "continuous", "boolean"),
+        ({"rubric": "math:pi"}, "rubric", "math:pi"),
+        ({"rubric": 3, "preprocess": True}, "rubric", "module:attribute"),
     ],
     ids=str,
 )
@@ -89,7 +91,8 @@ def test_the_readme_lists_all_options_with_their_defaults(options):
     rows = re.findall(
         r"^\| `(\w+)` \| `(.*?)` \|", preprocessed if options is PreprocessOptions else raw, re.M
     )
-    documented = {name: default for name, default in rows if name not in ("game", "render_mode")}
+    own = ("game", "render_mode", "rubric")
+    documented = {name: default for name, default in rows if name not in own}
     assert documented == {name: repr(field.default) for name, field in options.model_fields.items()}
     assert all(f"`{game}`" in text for game in available_games())
 

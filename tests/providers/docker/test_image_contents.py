@@ -18,7 +18,7 @@ from openenv_gym.client import Connection
 from openenv_gym.models.manifest import load_manifest
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker.images import BaseImages, build_image
-from tests.support.images import image, package_in, run_inside
+from tests.support.images import EVERY_PACKAGE, image, package_in, run_inside
 
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +30,7 @@ def labels_of(docker: Any, name: str) -> dict[str, str]:
 
 
 @BUILDING
-@pytest.mark.parametrize("package", ["echo_env", "atari_env", "gymnasium"])
+@pytest.mark.parametrize("package", EVERY_PACKAGE)
 def test_labels_say_what_it_is(docker: Any, package: str) -> None:
     name = image(package)
     labels = labels_of(docker, name)
@@ -43,7 +43,7 @@ def test_labels_say_what_it_is(docker: Any, package: str) -> None:
 
 
 @BUILDING
-@pytest.mark.parametrize("package", ["echo_env", "atari_env", "gymnasium"])
+@pytest.mark.parametrize("package", EVERY_PACKAGE)
 def test_it_loads_its_environment_without_a_network(docker: Any, package: str) -> None:
     code = f"""
         import os
@@ -54,7 +54,7 @@ def test_it_loads_its_environment_without_a_network(docker: Any, package: str) -
 
 
 @BUILDING
-@pytest.mark.parametrize("package", ["base", "atari_env", "gymnasium"])
+@pytest.mark.parametrize("package", ["base", *EVERY_PACKAGE])
 def test_nothing_can_be_written_and_nothing_built(docker: Any, package: str) -> None:
     code = """
         import importlib.util, os, shutil
@@ -80,7 +80,8 @@ def test_nothing_can_be_written_and_nothing_built(docker: Any, package: str) -> 
 
 
 @BUILDING
-def test_bytecode_is_there_and_is_never_compared(docker: Any) -> None:
+@pytest.mark.parametrize("package", EVERY_PACKAGE)
+def test_bytecode_is_there_and_is_never_compared(docker: Any, package: str) -> None:
     code = """
         import importlib.util, os
         missing, other = [], 0
@@ -96,7 +97,7 @@ def test_bytecode_is_there_and_is_never_compared(docker: Any) -> None:
                         other += 1
         print(len(missing), other)
     """
-    assert run_inside(docker, image("atari_env"), code) == "0 0"
+    assert run_inside(docker, image(package), code) == "0 0"
 
 
 @BUILDING
