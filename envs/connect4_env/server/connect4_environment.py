@@ -13,7 +13,7 @@ from connect4_env.server.opponents import Opponent, minimax, play_at_random
 from connect4_env.server.pictures import draw
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import Environment, check_choice
+from openenv_gym.server import Environment, check_choice, check_integer
 
 
 __all__ = ["MAX_DEPTH", "Connect4Environment"]
@@ -67,10 +67,7 @@ class Connect4Environment(Environment[Connect4Action, Connect4Observation, Conne
         check_choice("side", side, (*_SIDES, "random"))
         check_choice("illegal_move", illegal_move, _ILLEGAL)
         check_choice("render_mode", render_mode, (*_MODES, None))
-        if type(depth) is not int or not 1 <= depth <= MAX_DEPTH:
-            raise InvalidOptionError(
-                f"depth={depth!r:.40}: expected an integer from 1 to {MAX_DEPTH}.", field="depth"
-            )
+        check_integer("depth", depth, 1, MAX_DEPTH)
         self.render_mode = render_mode
         self.rubric = load_rubric(rubric)
         self._choose: Opponent | None = None
