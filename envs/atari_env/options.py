@@ -65,7 +65,9 @@ class AtariOptions(_Options):
     """Options without preprocessing: those of ``ALE/<Game>-v5``."""
 
     mode: int | None = Field(default=None, ge=0, le=_INT_MAX, description="mode of the game")
-    difficulty: int | None = Field(default=None, ge=0, le=_INT_MAX, description="difficulty of the game")
+    difficulty: int | None = Field(
+        default=None, ge=0, le=_INT_MAX, description="difficulty of the game"
+    )
     obs_type: Literal["rgb", "grayscale", "ram"] = Field(
         default="rgb", description="screen in colour, screen in grey, or the console's memory"
     )
@@ -102,7 +104,10 @@ class PreprocessOptions(_Options):
         default=True, description="the brighter of a step's last two frames, pixel by pixel"
     )
     noop_max: int = Field(
-        default=30, ge=0, le=_MOST_FRAMES, description="begin an episode with fewer than this many idle frames"
+        default=30,
+        ge=0,
+        le=_MOST_FRAMES,
+        description="begin an episode with fewer than this many idle frames",
     )
     use_fire_reset: bool = Field(
         default=True, description="begin an episode with the button, where the game has one"

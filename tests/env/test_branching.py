@@ -172,7 +172,6 @@ def test_some_are_restored_before_anything_was_seen_and_the_others_reset(open_en
     assert data_equivalence({key: value[0] for key, value in observations.items()}, seen)
 
 
-
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_no_autoreset_is_due_after_it(open_vectors, mode):
     options = {"num_envs": 2, "maze": "S.\n.E", "autoreset_mode": mode}

@@ -361,7 +361,12 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
         if (state.agent_color is None) != (self._opponent is None):
             raise state.refusal(f"the agent plays {state.agent_color!r} there")
         game = state.game(**self._rules)
-        self._game, self._color, self._over, self._reward = game, state.agent_color, state.over, None
+        self._game, self._color, self._over, self._reward = (
+            game,
+            state.agent_color,
+            state.over,
+            None,
+        )
         state.apply(self)
 
     @property
