@@ -42,8 +42,9 @@ def _check_frameskip(value: Any) -> Any:
     ):
         return value
     raise ValueError(
-        f"expected a positive integer up to {_MOST_FRAMES}, or two of them, the first below the second (a step then "
-        "takes a number of frames drawn from the first up to, not including, the second)"
+        f"expected a positive integer up to {_MOST_FRAMES}, or two of them, the first below the "
+        "second (a step then takes a number of frames drawn from the first up to, not including, "
+        "the second)"
     )
 
 

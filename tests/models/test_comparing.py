@@ -36,7 +36,7 @@ def board(**changes: Any) -> Board:
 
 def test_equal_ones_are_equal() -> None:
     assert board() == board()
-    assert not board() != board()
+    assert not (board() != board())  # noqa: SIM202
     assert Push(force=np.ones(2)) == Push(force=np.ones(2))
     assert State(position=np.ones(2)) == State(position=np.ones(2))  # type: ignore[call-arg]
     results = [StepResult(board(), 1.0, metadata={"mask": np.ones(1)}) for _ in range(2)]

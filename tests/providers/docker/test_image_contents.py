@@ -39,7 +39,8 @@ def test_labels_say_what_it_is(docker: Any, package: str) -> None:
     assert labels["org.opencontainers.image.title"] == name.partition(":")[0]
     if package != "gymnasium":
         manifest = load_manifest(ROOT / "envs" / package / "openenv.yaml")
-        assert labels["org.opencontainers.image.licenses"] == manifest.license
+        # An image may hold more than the environment itself, under licences of its own.
+        assert manifest.license in labels["org.opencontainers.image.licenses"].split(" AND ")
 
 
 @BUILDING
@@ -84,6 +85,13 @@ def test_nothing_can_be_written_and_nothing_built(docker: Any, package: str) -> 
 def test_bytecode_is_there_and_is_never_compared(docker: Any, package: str) -> None:
     code = """
         import importlib.util, os
+
+        def can_be_compiled(path):
+            try:
+                return [compile(open(path, "rb").read(), path, "exec")]
+            except SyntaxError:  # of a newer Python
+                return []
+
         missing, other = [], 0
         for place in ("/opt/venv", "/opt/env"):
             for directory, _, files in os.walk(place + "/lib"):
@@ -92,7 +100,7 @@ def test_bytecode_is_there_and_is_never_compared(docker: Any, package: str) -> N
                         continue
                     path = importlib.util.cache_from_source(os.path.join(directory, name))
                     if not os.path.exists(path):
-                        missing.append(path)
+                        missing += can_be_compiled(os.path.join(directory, name))
                     elif open(path, "rb").read(8)[4:] != b"\\x01\\0\\0\\0":  # hashed, not checked
                         other += 1
         print(len(missing), other)
