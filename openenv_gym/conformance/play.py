@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import gymnasium
-import numpy as np
 
 from openenv_gym.conformance.acting import Chance
+from openenv_gym.models.comparing import equal
 
 
-__all__ = ["Moment", "equal", "play", "where_different"]
+__all__ = ["Moment", "play", "where_different"]
 
 
 class Moment(NamedTuple):
@@ -62,26 +62,3 @@ def where_different(first: list[Moment], second: list[Moment]) -> str | None:
             if not equal(left, right):
                 return f"moment {number}: {name} {left!r:.60} against {right!r:.60}"
     return None
-
-
-def equal(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same to the bit; NaN equals NaN."""
-    if isinstance(one, dict):
-        return (
-            isinstance(other, dict)
-            and one.keys() == other.keys()
-            and all(equal(one[key], other[key]) for key in one)
-        )
-    if isinstance(one, (list, tuple)):
-        return (
-            isinstance(other, (list, tuple))
-            and len(one) == len(other)
-            and all(map(equal, one, other))
-        )
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        left, right = np.asarray(one), np.asarray(other)
-        if left.dtype != right.dtype or left.shape != right.shape:
-            return False
-        floating = left.dtype.kind in "fc"
-        return bool(np.array_equal(left, right, equal_nan=floating))
-    return bool(one == other or (one != one and other != other))

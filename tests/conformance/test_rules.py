@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from openenv_gym.conformance import RULES, Level, Subject, rules_of, run_rules
-from openenv_gym.conformance.play import Moment, equal, play, where_different
+from openenv_gym.conformance.play import Moment, play, where_different
 from openenv_gym.doctor.checks import Check, State
+from openenv_gym.models.comparing import equal
 
 
 def _checks(name: str, level: Level = Level.CONFORMANCE) -> dict[str, Check]:
