@@ -166,6 +166,7 @@ class Collector:
             limits=Limits(start_timeout_s, batch_timeout_s),
         )
         self._actors: dict[int, Any] = {}
+        self._facts: dict[int, dict[str, Any]] = {}
         self._tasks: dict[Any, _Task] = {}
         self._ready: deque[_Ready] = deque()
         self._cause: Exception | None = None
@@ -230,9 +231,15 @@ class Collector:
             raise _missing_error(self.missing)
         return merge(parts)
 
+    @property
+    def workers(self) -> dict[int, dict[str, Any]]:
+        """Those that have environments: ``pid`` of each, and ``node``, the address of its node."""
+        return {number: dict(facts) for number, facts in self._facts.items()}
+
     def close(self) -> None:
         """End all workers, with their servers, and Ray where it was started here."""
         self._finalizer()
+        self._facts.clear()
         self._tasks.clear()
         self._ready.clear()
 
@@ -263,6 +270,7 @@ class Collector:
                     batch = self._fetch(self._ready.popleft())
                     if batch is not None:
                         bar.add(batch.num_steps, batch.num_episodes)
+                        bar.draw(ledger.there, self._crew.at_work, self._crew.losses)
                         yield batch
                 elif self._fatal is not None:
                     raise self._fatal
@@ -337,6 +345,7 @@ class Collector:
             lose = self._crew.refused if task.work is None else self._crew.server_lost
             lose(number, _words(outcome.error), now_s)
         elif task.work is None:
+            self._facts[number] = outcome.facts
             self._crew.opened(number)
         else:
             work = self._crew.finished(number, outcome.seconds, outcome.vector_steps, now_s)
@@ -366,6 +375,7 @@ class Collector:
         return acting
 
     def _end(self, number: int) -> None:
+        self._facts.pop(number, None)
         actor = self._actors.pop(number, None)
         if actor is not None:
             self._ray.kill(actor)

@@ -155,8 +155,7 @@ def play(
 
     Args:
         envs: A `gymnasium.vector.VectorEnv` whose autoreset mode is ``NEXT_STEP``; each of its
-            steps returns observations in
-            memory of their own.
+            steps returns observations in memory of their own.
         actor: Who acts.
         seeds: Of the rollouts. A sub-environment whose rollout is over takes the next of them.
         amount: What each rollout is to have.

@@ -10,6 +10,7 @@ from typing import TextIO
 __all__ = ["Progress"]
 
 _SHOW_S = 0.2
+_TELL_S = 10.0  # where it is not drawn over, but written once more
 _WIDTH = 24
 
 
@@ -25,9 +26,11 @@ class Progress:
     def __init__(self, total: int, *, shown: bool | None, stream: TextIO | None = None) -> None:
         self._total = total
         self._stream = stream or sys.stderr
-        self._shown = self._stream.isatty() if shown is None else shown
+        self._terminal = self._stream.isatty()
+        self._shown = self._terminal if shown is None else shown
+        self._every_s = _SHOW_S if self._terminal else _TELL_S
         self._begin_s = time.monotonic()
-        self._drawn_s = 0.0
+        self._drawn_s = self._begin_s
         self._steps = self._episodes = 0
 
     def add(self, steps: int, episodes: int) -> None:
@@ -45,7 +48,7 @@ class Progress:
             last: It is not drawn again.
         """
         now_s = time.monotonic()
-        if not self._shown or not (last or now_s - self._drawn_s > _SHOW_S):
+        if not self._shown or not (last or now_s - self._drawn_s > self._every_s):
             return
         self._drawn_s = now_s
         filled = _WIDTH * there // max(self._total, 1)
@@ -55,6 +58,7 @@ class Progress:
             f"collecting [{'#' * filled:{_WIDTH}}] {there}/{self._total}, {self._steps:,} steps, "
             f"{rate:,.0f} steps/s, {self._episodes:,} episodes, {at_work} at work{lost}"
         )
-        end = "\n" if last or not self._stream.isatty() else ""
-        self._stream.write(f"\r\x1b[K{text}{end}" if self._stream.isatty() else f"{text}\n")
+        if self._terminal:
+            text = f"\r\x1b[K{text}"
+        self._stream.write(text if self._terminal and not last else f"{text}\n")
         self._stream.flush()

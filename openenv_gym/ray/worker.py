@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from openenv_gym import errors
@@ -20,8 +20,10 @@ __all__ = ["Acting", "Outcome", "Worker"]
 
 _FATAL = (
     errors.ConfigurationError,
+    errors.ImageError,
     errors.IsolationError,
     errors.NotAnOpenEnvServerError,
+    errors.ProviderPermissionError,
     errors.UnauthorizedError,
     errors.VersionMismatchError,
 )
@@ -40,6 +42,7 @@ class Outcome:
         vector_steps: Steps of all sub-environments at once.
         num_steps: Steps of the rollouts.
         num_episodes: Their episodes.
+        facts: Where this worker is.
     """
 
     kind: str
@@ -48,6 +51,7 @@ class Outcome:
     vector_steps: int = 0
     num_steps: int = 0
     num_episodes: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,15 +82,10 @@ class Worker:
         self._actor: Actor | None = None
         self._version = -1
 
-    def whoami(self) -> dict[str, Any]:
-        """Return the process id and the node's address."""
-        import ray
-
-        return {"pid": os.getpid(), "node": ray.util.get_node_ip_address()}
-
     def open(self, server: str | Site | None) -> Outcome:
         """Make the environments: on a server that runs, or on one of this worker's own."""
         import gymnasium
+        import ray
 
         self.close()
         options = dict(self._options)
@@ -103,7 +102,8 @@ class Worker:
             return Outcome("lost", _portable(error))
         except Exception as error:
             return Outcome("failed", _portable(error))
-        return Outcome("done", seconds=time.monotonic() - begin_s)
+        facts = {"pid": os.getpid(), "node": ray.util.get_node_ip_address()}
+        return Outcome("done", seconds=time.monotonic() - begin_s, facts=facts)
 
     def play(self, work: Work, amount: Amount, acting: Acting) -> tuple[Outcome, Rollouts | None]:
         """Play a batch of rollouts."""
