@@ -39,6 +39,7 @@ BENCHMARKS = {
     "vector-cartpole": "benchmarks.vector_cartpole:DEFAULT",
     "vector-cartpole-native": "benchmarks.vector_cartpole:NATIVE",
     "vector-trivial": "benchmarks.vector_trivial:BENCHMARK",
+    "ray-rollouts": "benchmarks.ray:BENCHMARK",
     "sessions-2048": "benchmarks.sessions:RATE",
     "memory-session": "benchmarks.sessions:MEMORY",
 }

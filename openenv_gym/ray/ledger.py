@@ -48,9 +48,7 @@ class Missing:
     def __str__(self) -> str:
         (first, last), (low, high) = self.rollouts, self.seeds
         which = f"rollouts {first} to {last} (seeds {low} to {high})"
-        who = "" if self.worker is None else f", last with worker {self.worker}"
-        why = "; ".join(self.reasons) or "nobody came to play them"
-        return f"{which}{who}: {why}"
+        return f"{which}: {'; '.join(self.reasons) or 'nobody came to play them'}"
 
 
 class Ledger:

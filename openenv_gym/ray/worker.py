@@ -18,16 +18,22 @@ from openenv_gym.vector.member import LOSSES
 
 __all__ = ["Acting", "Outcome", "Worker"]
 
-_FATAL = (
-    errors.ConfigurationError,
+_PASSING = (
+    errors.DeadlineExceededError,
+    errors.ProviderError,
+    errors.SessionError,
+    errors.TransportError,
+)
+"""What may go away when environments are made again, there or elsewhere, ..."""
+_LASTING = (
+    errors.CertificateError,
+    errors.ForbiddenOperationError,
     errors.ImageError,
     errors.IsolationError,
-    errors.NotAnOpenEnvServerError,
     errors.ProviderPermissionError,
     errors.UnauthorizedError,
-    errors.VersionMismatchError,
 )
-"""What will not go away when environments are made again, there or elsewhere."""
+"""... but for these."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,9 @@ class Worker:
         begin_s = time.monotonic()
         try:
             self._envs = gymnasium.make_vec(self._env_id, autoreset_mode="NextStep", **options)
-        except _FATAL as error:
-            return Outcome("failed", _portable(error))
-        except errors.OpenEnvGymError as error:
-            return Outcome("lost", _portable(error))
-        except Exception as error:
-            return Outcome("failed", _portable(error))
+        except Exception as error:  # whatever the environment raises when it is made
+            passing = isinstance(error, _PASSING) and not isinstance(error, _LASTING)
+            return Outcome("lost" if passing else "failed", _portable(error))
         facts = {"pid": os.getpid(), "node": ray.util.get_node_ip_address()}
         return Outcome("done", seconds=time.monotonic() - begin_s, facts=facts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -39,7 +40,6 @@ SEED = 7
 ROLLOUTS, STEPS = 48, 150
 STORE_BYTES = 100_000_000
 HERE: dict[str, Any] = {"num_envs": 4, "seed": SEED, "provider": "process"}
-MARK = "OPENENV_TEST_MARK"
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,8 @@ def test_a_policy_that_raises_is_named_and_nothing_else_is_missing(cluster: Any)
     with (
         Collector(ENV_ID, **options) as collector,
         pytest.raises(
-            errors.RolloutsMissingError, match=r"seeds 15 to 18.*worker \d+: ZeroDivisionError: not"
+            errors.RolloutsMissingError,
+            match=r"seeds 15 to 18\): worker \d+: ZeroDivisionError: not",
         ) as caught,
     ):
         collector.collect()
@@ -262,7 +263,7 @@ def test_an_iteration_that_is_left_leaves_nothing_to_the_next(
 
 
 def test_what_cannot_be_made_says_so(cluster: Any) -> None:
-    with pytest.raises(TypeError, match="no_such_option"):
+    with pytest.raises(errors.EnvironmentFailedError, match="no_such_option"):
         collect(ENV_ID, steps=1, no_such_option=1, **HERE)
     with pytest.raises(
         errors.RolloutsMissingError, match="No worker has environments.*Unreachable"
@@ -270,12 +271,25 @@ def test_what_cannot_be_made_says_so(cluster: Any) -> None:
         collect(ENV_ID, steps=1, num_envs=2, rollouts=2, servers=["http://127.0.0.1:9"])
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_code_on_the_page_runs(cluster: Any, tmp_path: Path, number: int) -> None:
+    page = Path(__file__).parents[2] / "docs" / "ray.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    script = tmp_path / "block.py"
+    script.write_text(blocks[number])
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address}
+    subprocess.run([sys.executable, str(script)], env=environment, timeout=200, check=True)
+
+
 SCRIPT = """
-import sys
-from openenv_gym.providers import DockerProvider, ProcessProvider
+import os
+import ray
 from openenv_gym.ray import Collector
 
 if __name__ == "__main__":
+    mark = {"env_vars": {"OPENENV_TEST_MARK": os.environ["OPENENV_TEST_MARK"]}}
+    ray.init(runtime_env=mark, log_to_driver=False)
     with Collector(
         "openenv/CartPole-v1", num_envs=4, rollouts=10_000, steps=200, num_workers=2,
         provider="process", max_ahead=4,
@@ -290,35 +304,33 @@ if __name__ == "__main__":
 def test_nothing_is_left_of_a_driver_that_ends(cluster: Any, tmp_path: Path, sent: int) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    before = _processes("openenv-gym-server", "openenv_gym")
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        env={**os.environ, "RAY_ADDRESS": cluster.address, "PYTHONPATH": os.getcwd()},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    mark = secrets.token_hex(16)
+    environment = {
+        **os.environ,
+        "RAY_ADDRESS": cluster.address,
+        "PYTHONPATH": os.getcwd(),
+        "OPENENV_TEST_MARK": mark,
+    }
+    with subprocess.Popen(
+        [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
-        pids = [int(pid) for pid in process.stdout.readline().split()]
-        assert pids
-        started = _processes("openenv_gym") - before - {process.pid}
-        assert started
+        workers = {int(pid) for pid in process.stdout.readline().split()}
+        assert workers
+        # Servers, and the guardian that would end them, beside the driver and the workers.
+        assert len(_marked(mark) - workers - {process.pid}) >= 2
         process.send_signal(sent)
         process.wait(timeout=60)
     assert process.returncode != 0
-    assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 60)
-    assert eventually(lambda: not _processes("openenv_gym") - before, 60)
+    assert eventually(lambda: not _marked(mark), 60), _marked(mark)
 
 
-def _processes(*words: str) -> set[int]:
-    """Return processes whose command line has one of some words."""
+def _marked(mark: str) -> set[int]:
+    """Return the processes that have a mark among their variables."""
     found = set()
     for place in Path("/proc").iterdir():
-        if place.name.isdigit() and int(place.name) != os.getpid():
+        if place.name.isdigit():
             with contextlib.suppress(OSError):
-                line = (
-                    (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                )
-                if any(word in line for word in words):
+                if mark.encode() in (place / "environ").read_bytes():
                     found.add(int(place.name))
     return found

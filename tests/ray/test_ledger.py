@@ -59,7 +59,7 @@ def test_what_is_lost_too_often_is_missing_with_all_reasons() -> None:
     (missing,) = ledger.missing
     assert missing.rollouts == (0, 3) and missing.seeds == (7, 10)
     assert missing.worker == 5 and missing.reasons == ("no 4", "no 5")
-    assert str(missing) == "rollouts 0 to 3 (seeds 7 to 10), last with worker 5: no 4; no 5"
+    assert str(missing) == "rollouts 0 to 3 (seeds 7 to 10): no 4; no 5"
 
 
 def test_what_raises_is_not_tried_again() -> None:
