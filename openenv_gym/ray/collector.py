@@ -30,7 +30,7 @@ __all__ = ["Collector", "collect"]
 _LOOK_S = 0.2
 _FETCH_S = 120.0
 _PLACE_S = 30.0  # so long a server may take to forget a worker that was killed
-_CLOSE_S = 10.0
+_CLOSE_S = 5.0
 
 
 class _Task(NamedTuple):
@@ -169,6 +169,7 @@ class Collector:
         self._facts: dict[int, dict[str, Any]] = {}
         self._tasks: dict[Any, _Task] = {}
         self._ready: deque[_Ready] = deque()
+        self._ledger: Ledger | None = None
         self._cause: Exception | None = None
         self._fatal: Exception | None = None
         self._stored: tuple[int, Any] | None = None
@@ -259,12 +260,18 @@ class Collector:
     def _collect(self, works: list[Work]) -> Iterator[Rollouts]:
         ledger = Ledger(works, attempts=self._attempts)
         self._crew.begin(ledger)
+        self._ledger = ledger
         self._ready.clear()
         self.missing = []
         self._cause = self._fatal = None
         bar = Progress(len(works), shown=self._progress)
         try:
             while True:
+                if self._ledger is not ledger:
+                    raise errors.SessionClosedError(
+                        "Another collection has begun with this collector.",
+                        hint="Take all of one before the next, or make a second collector.",
+                    )
                 self._look(0.0)
                 if self._ready:
                     batch = self._fetch(self._ready.popleft())

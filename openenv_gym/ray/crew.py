@@ -105,7 +105,7 @@ class Crew:
         self._last_trouble = ""
         self._waiting = 0
         self._ledger = Ledger([], attempts=1)
-        self.losses = 0
+        self.losses = 0  # of workers that had environments, of servers, and of what was there
 
     # -- what there is ------------------------------------------------------------------------
 
@@ -185,7 +185,10 @@ class Crew:
             waited_s = now_s - worker.since_s
             if worker.state is _State.OPENING and waited_s > self._limits.start_s:
                 self._in_vain += self._tries / 2
-                why = f"it had no environments after {self._limits.start_s:g} s"
+                why = (
+                    f"it had no environments after {self._limits.start_s:g} s (is there a node "
+                    "with what worker_options ask for?)"
+                )
             elif (worker.works or worker.outdated) and waited_s > self._limits.batch_s:
                 why = f"its batch took more than {self._limits.batch_s:g} s"
             else:
@@ -237,7 +240,7 @@ class Crew:
         """A worker is gone; another one takes its place."""
         worker = self._workers.pop(number, None)
         if worker is not None:
-            self.losses += 1
+            self.losses += worker.state is not _State.OPENING
             self._in_vain += worker.state is _State.OPENING
             self._give_up(number, worker, f"worker {number} is lost: {why}")
             # Its server has done nothing wrong, as far as one can see from here.

@@ -108,7 +108,9 @@ class _Function:
         self._generators[row] = np.random.default_rng(seed)
 
     def act(self, observations: Any, infos: dict[str, Any]) -> Any:
-        return self._function(*(observations, infos, self._generators)[: self._takes])
+        actions = self._function(*(observations, infos, self._generators)[: self._takes])
+        # It is kept as what was done, and may be memory that the function uses again.
+        return actions.copy() if isinstance(actions, np.ndarray) else actions
 
 
 def _imported(text: str) -> Any:
@@ -255,20 +257,15 @@ class _Play:
         kept.observations.append(observations)
         return self._columns()
 
-    def _begin(self, row: int, step: int, seed: int | None = None) -> int:
-        """Begin the next rollout in a row, if there is one; return its seed."""
-        if self._next < len(self._seeds):
-            self._rollout[row] = self._next
-            seed = self._seeds[self._next]
-            self._next += 1
-        else:
-            self._rollout[row] = -1
-        assert seed is not None
+    def _begin(self, row: int, step: int, seed: int) -> None:
+        """Begin the next rollout in a row; where there is none, the row only plays along."""
+        there = self._next < len(self._seeds)
+        self._rollout[row] = self._next if there else -1
+        self._next += there
         self._actor.begin(row, seed)
         self._done[row] = 0
         self._over[row] = False
         self._open(row, step)
-        return seed
 
     def _open(self, row: int, step: int) -> None:
         rollout = int(self._rollout[row])
@@ -295,7 +292,8 @@ class _Play:
             span.last = len(self._kept.lasts)
             self._kept.lasts.append(self._observations.take(observations, np.array([row])))
             again[row] = True
-            seeds[row] = self._begin(row, step)
+            seeds[row] = seed = self._seeds[self._next]
+            self._begin(row, step, seed)
         if not again.any():
             return observations, infos
         fresh, fresh_infos = self._envs.reset(seed=seeds, options={"reset_mask": again})

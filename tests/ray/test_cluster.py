@@ -18,7 +18,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-import openenv_gym
 from openenv_gym import errors
 from openenv_gym.providers import DockerProvider, ProcessProvider
 from openenv_gym.ray import Collector, Rollouts, collect, merge
@@ -118,9 +117,18 @@ def test_the_result_is_the_same_with_any_number_of_workers(
         assert 1 <= len(collector.workers) <= num_workers
 
 
+def _need_image() -> None:
+    from openenv_gym.providers.docker.daemon import connect_daemon
+    from openenv_gym.providers.docker.images import ensure_image
+
+    try:
+        ensure_image(connect_daemon(), "gymnasium", build="never")
+    except errors.ImageError as error:
+        pytest.skip(f"python3 dev.py images gymnasium: {error}")
+
+
 def _containers() -> DockerProvider:
-    # Whatever that image holds: it is not to be built here.
-    return DockerProvider(image=f"openenv-gym-gymnasium:{openenv_gym.__version__}")
+    return DockerProvider(build="never")
 
 
 @pytest.mark.parametrize(
@@ -133,6 +141,8 @@ def _containers() -> DockerProvider:
     ids=["thread", "process", "docker"],
 )
 def test_servers_may_run_anywhere(cluster: Any, undisturbed: Rollouts, provider: Any) -> None:
+    if provider is _containers:
+        _need_image()
     options = {**HERE, "provider": provider}
     result = collect(ENV_ID, rollouts=ROLLOUTS, steps=STEPS, num_workers=2, **options)
     assert_equal(result, undisturbed)
@@ -257,8 +267,11 @@ def test_an_iteration_that_is_left_leaves_nothing_to_the_next(
     cluster: Any, undisturbed: Rollouts
 ) -> None:
     with Collector(ENV_ID, rollouts=ROLLOUTS, steps=STEPS, num_workers=2, **HERE) as collector:
-        next(iter(collector.batches(seed=1000)))
+        left = collector.batches(seed=1000)
+        next(left)
         assert_equal(collector.collect(), undisturbed)
+        with pytest.raises(errors.SessionClosedError, match="Another collection"):
+            next(left)
         assert collector.losses == 0
 
 

@@ -144,6 +144,17 @@ def test_a_function_acts_with_the_generators_of_the_rollouts(server: Any) -> Non
     assert one.actions[0] == np.random.default_rng(0).integers(2)
 
 
+def test_a_function_may_use_its_memory_again(server: Any) -> None:
+    actions = np.zeros(2, np.int64)
+
+    def act(observations: Any) -> Any:
+        actions[:] = 1 - actions
+        return actions
+
+    result = played(server, 2, range(2), Amount(4, "steps"), policy=act)
+    assert result.actions.tolist() == [1, 0, 1, 0] * 2
+
+
 def test_weights_make_the_policy(server: Any) -> None:
     def policy(weights: Any) -> Any:
         return lambda observations: np.full(len(observations), weights)
