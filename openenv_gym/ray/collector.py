@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
-import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openenv_gym import errors
 from openenv_gym.providers.base import check_option
-from openenv_gym.ray.crew import Crew, End, Limits, Open, Order
-from openenv_gym.ray.ledger import Ledger, Missing, Work
+from openenv_gym.ray.actors import Actors, Answer
+from openenv_gym.ray.crew import Crew, End, Limits, Open
+from openenv_gym.ray.ledger import Ledger, Missing, Work, missing_error
 from openenv_gym.ray.playing import Amount
 from openenv_gym.ray.progress import Progress
 from openenv_gym.ray.rollouts import Rollouts, merge
 from openenv_gym.ray.sites import site_of
-from openenv_gym.ray.worker import Acting, Outcome, Worker
+from openenv_gym.ray.worker import Acting
 from openenv_gym.registration import lookup
 
 
@@ -28,15 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Collector", "collect"]
 
 _LOOK_S = 0.2
-_FETCH_S = 120.0
 _PLACE_S = 30.0  # so long a server may take to forget a worker that was killed
-_CLOSE_S = 5.0
-
-
-class _Task(NamedTuple):
-    worker: int
-    work: Work | None  # None: it makes its environments
-    data: Any
 
 
 class _Ready(NamedTuple):
@@ -134,52 +124,34 @@ class Collector:
         self._attempts = _count("attempts", attempts)
         self._seed = _seed(seed)
         self._policy, self._weights, self._version = policy, weights, 0
-        self._sites = None if servers is None else [site_of(server) for server in servers]
+        self._sites = [site_of(server) for server in servers or ()]
         if servers is not None and (not self._sites or provider is not None):
             raise errors.InvalidOptionError(
                 "servers: expected at least one, and no provider= beside them.", field="servers"
             )
         self._allow_missing = allow_missing
         self._progress = progress
-        self._ray = _ray()
         options = {"num_envs": self._num_envs, **options}
-        if self._sites is None:
+        if servers is None:
             options["provider"] = provider
             if not entry.untrusted:  # those have a server for each sub-environment
                 options.setdefault("num_servers", 1)
         else:
             options.setdefault("wait_s", _PLACE_S)
-        self._options = options
-        self._env_id = f"openenv_gym:{entry.id}"
-        self._worker_options = {
-            "num_cpus": 1,
-            "scheduling_strategy": "SPREAD",
-            **(worker_options or {}),
-            "max_restarts": 0,
-            "max_task_retries": 0,
-        }
         ahead = 3 * num_workers if max_ahead is None else _count("max_ahead", max_ahead)
         self._crew = Crew(
             num_workers=num_workers,
-            num_servers=len(self._sites or ()),
+            num_servers=len(self._sites),
             ahead=ahead,
             limits=Limits(start_timeout_s, batch_timeout_s),
         )
-        self._actors: dict[int, Any] = {}
-        self._facts: dict[int, dict[str, Any]] = {}
-        self._tasks: dict[Any, _Task] = {}
         self._ready: deque[_Ready] = deque()
         self._ledger: Ledger | None = None
         self._cause: Exception | None = None
         self._fatal: Exception | None = None
-        self._stored: tuple[int, Any] | None = None
+        self._acting: Acting | None = None
         self.missing: list[Missing] = []
-        # Ray's own way of starting itself, but for what it would tell others about its use.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        ours = not self._ray.is_initialized()
-        if ours:
-            self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
-        self._finalizer = weakref.finalize(self, _end_all, self._ray, self._actors, ours)
+        self._actors = Actors(f"openenv_gym:{entry.id}", options, worker_options or {})
 
     @property
     def losses(self) -> int:
@@ -203,10 +175,10 @@ class Collector:
             RolloutsMissingError: Something cannot be had, and `allow_missing` is false.
             OpenEnvGymError: No worker can make its environments.
         """
-        if not self._finalizer.alive:
+        if self._actors.closed:
             raise errors.SessionClosedError("This collector was closed.", hint="Make another one.")
         if weights is not None:
-            self._weights, self._version = weights, self._version + 1
+            self._weights, self._version, self._acting = weights, self._version + 1, None
         works = _works(self._rollouts, self._per_batch, self._seed if seed is None else _seed(seed))
         return self._collect(works)
 
@@ -229,19 +201,17 @@ class Collector:
             error.partial = merge(parts) if parts else None
             raise
         if not parts:
-            raise _missing_error(self.missing)
+            raise missing_error(self.missing)
         return merge(parts)
 
     @property
     def workers(self) -> dict[int, dict[str, Any]]:
         """Those that have environments: ``pid`` of each, and ``node``, the address of its node."""
-        return {number: dict(facts) for number, facts in self._facts.items()}
+        return {number: dict(facts) for number, facts in self._actors.facts.items()}
 
     def close(self) -> None:
         """End all workers, with their servers, and Ray where it was started here."""
-        self._finalizer()
-        self._facts.clear()
-        self._tasks.clear()
+        self._actors.close()
         self._ready.clear()
 
     def __enter__(self) -> Collector:
@@ -292,7 +262,7 @@ class Collector:
         bar.draw(ledger.there, self._crew.at_work, self._crew.losses, last=True)
         self.missing = ledger.missing
         if self.missing and not self._allow_missing:
-            raise _missing_error(self.missing, self._crew.hopeless) from self._cause
+            raise missing_error(self.missing, self._crew.hopeless) from self._cause
 
     def _is_over(self, ledger: Ledger) -> bool:
         hasty = ledger.given_up > 0 and not self._allow_missing
@@ -300,92 +270,49 @@ class Collector:
 
     def _look(self, timeout_s: float) -> None:
         """Do what there is to do, and take what has come; wait for that at most so long."""
-        now_s = time.monotonic()
-        for order in self._crew.orders(now_s):
-            self._do(order)
-        if not self._tasks:
-            time.sleep(timeout_s)
-            return
-        refs = list(self._tasks)
-        done, _ = self._ray.wait(refs, num_returns=1, timeout=timeout_s)
-        if done:  # and what else has come by now
-            done, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
-        for ref in done:
-            self._take(ref, self._tasks.pop(ref))
-
-    def _do(self, order: Order) -> None:
-        if isinstance(order, End):
-            self._end(order.worker)
-        elif isinstance(order, Open):
-            if order.worker not in self._actors:
-                made = self._ray.remote(Worker).options(**self._worker_options)
-                self._actors[order.worker] = made.remote(self._env_id, self._options)
-            server = None
-            if self._sites is not None and order.server is not None:
-                server = self._sites[order.server]
-            ref = self._actors[order.worker].open.remote(server)
-            self._tasks[ref] = _Task(order.worker, None, None)
-        else:
-            play = self._actors[order.worker].play.options(num_returns=2)
-            ref, data = play.remote(order.work, self._amount, self._acting())
-            self._tasks[ref] = _Task(order.worker, order.work, data)
-
-    def _take(self, ref: Any, task: _Task) -> None:
-        now_s = time.monotonic()
-        number = task.worker
-        try:
-            outcome: Outcome = self._ray.get(ref, timeout=_FETCH_S)
-        except self._ray.exceptions.RayError as error:
-            self._crew.worker_lost(number, _words(error), now_s)
-            self._end(number)
-            return
-        if outcome.kind == "closed":
-            return
-        if outcome.kind == "failed":
-            self._cause = outcome.error
-            if task.work is None:
-                self._fatal = outcome.error
+        for order in self._crew.orders(time.monotonic()):
+            if isinstance(order, End):
+                self._actors.end(order.worker)
+            elif isinstance(order, Open):
+                site = None if order.server is None else self._sites[order.server]
+                self._actors.open(order.worker, site)
             else:
+                if self._acting is None:
+                    self._acting = self._actors.store(self._version, self._policy, self._weights)
+                self._actors.play(order.worker, order.work, self._amount, self._acting)
+        for answer in self._actors.answers(timeout_s):
+            self._take(answer)
+
+    def _take(self, answer: Answer) -> None:
+        now_s = time.monotonic()
+        number, outcome = answer.worker, answer.outcome
+        if isinstance(outcome, Exception):
+            self._crew.worker_lost(number, _words(outcome), now_s)
+        elif outcome.kind == "failed":
+            self._cause = outcome.error
+            if answer.played:
                 self._crew.failed(number, _words(outcome.error), now_s)
+            else:
+                self._fatal = outcome.error
         elif outcome.kind == "lost":
             self._cause = outcome.error
-            lose = self._crew.refused if task.work is None else self._crew.server_lost
+            lose = self._crew.server_lost if answer.played else self._crew.refused
             lose(number, _words(outcome.error), now_s)
-        elif task.work is None:
-            self._facts[number] = outcome.facts
+        elif outcome.kind == "done" and not answer.played:
             self._crew.opened(number)
-        else:
+        elif outcome.kind == "done":
             work = self._crew.finished(number, outcome.seconds, outcome.vector_steps, now_s)
             if work is not None:
-                self._ready.append(_Ready(number, work, task.data))
+                self._ready.append(_Ready(number, work, answer.data))
 
     def _fetch(self, ready: _Ready) -> Rollouts | None:
         """Bring a batch here; None where it is lost, and will be played again."""
-        try:
-            batch: Rollouts = self._ray.get(ready.data, timeout=_FETCH_S)
-        except self._ray.exceptions.RayError as error:
-            self._crew.data_lost(ready.work, ready.worker, _words(error))
+        batch = self._actors.fetch(ready.data)
+        if isinstance(batch, Exception):
+            self._crew.data_lost(ready.work, ready.worker, _words(batch))
             return None
         self._crew.taken()
-        # Out of Ray's memory: what is kept of a collection would fill it.
-        return merge([batch], copy=True)
-
-    def _acting(self) -> Acting:
-        """Return who acts, as objects that each node fetches once."""
-        if self._stored is None or self._stored[0] != self._version:
-            parts = tuple(
-                part if isinstance(part, (str, self._ray.ObjectRef)) else self._ray.put(part)
-                for part in (self._policy, self._weights)
-            )
-            self._stored = self._version, Acting(self._version, parts)  # type: ignore[arg-type]
-        acting: Acting = self._stored[1]
-        return acting
-
-    def _end(self, number: int) -> None:
-        self._facts.pop(number, None)
-        actor = self._actors.pop(number, None)
-        if actor is not None:
-            self._ray.kill(actor)
+        return batch
 
 
 def collect(env_id: str, **options: Any) -> Rollouts:
@@ -399,63 +326,11 @@ def collect(env_id: str, **options: Any) -> Rollouts:
         return collector.collect()
 
 
-def _ray() -> Any:
-    try:
-        import ray
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise errors.ProviderUnavailableError(
-            "Ray is not installed.", hint="Run pip install 'openenv-gym[ray]'."
-        ) from error
-    return ray
-
-
-def _end_all(ray: Any, actors: dict[int, Any], ours: bool) -> None:
-    """End all workers: those that can close their environments, and then those that did not."""
-    if not ray.is_initialized():
-        return
-    with contextlib.suppress(Exception):  # whatever is wrong with them: they are killed next
-        ray.wait(
-            [actor.close.remote() for actor in actors.values()],
-            num_returns=max(len(actors), 1),
-            timeout=_CLOSE_S,
-        )
-    for actor in actors.values():
-        ray.kill(actor)
-    actors.clear()
-    if ours:
-        ray.shutdown()
-
-
 def _works(rollouts: int, per_batch: int, seed: int) -> list[Work]:
     return [
         Work(number, first, tuple(range(seed + first, seed + min(first + per_batch, rollouts))))
         for number, first in enumerate(range(0, rollouts, per_batch))
     ]
-
-
-def _missing_error(
-    missing: Sequence[Missing], hopeless: str | None = None
-) -> errors.RolloutsMissingError:
-    count = sum(last - first + 1 for (first, last) in (each.rollouts for each in missing))
-    lines = "\n".join(f"  {each}" for each in missing[:10])
-    more = f"\n  and {len(missing) - 10} more" if len(missing) > 10 else ""
-    nobody = f" No worker has environments: {hopeless}." if hopeless else ""
-    return errors.RolloutsMissingError(
-        f"{count} rollouts are missing.{nobody}\n{lines}{more}",
-        data={
-            "missing": [
-                {
-                    "rollouts": list(each.rollouts),
-                    "seeds": list(each.seeds),
-                    "worker": each.worker,
-                    "reasons": list(each.reasons),
-                }
-                for each in missing
-            ]
-        },
-    )
 
 
 def _words(error: BaseException | None) -> str:

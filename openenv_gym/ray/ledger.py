@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from openenv_gym.errors import RolloutsMissingError
 
-__all__ = ["Ledger", "Missing", "Work"]
+
+__all__ = ["Ledger", "Missing", "Work", "missing_error"]
 
 
 @dataclass(frozen=True)
@@ -147,3 +150,30 @@ class Ledger:
             del self._holders[batch]
             self._reasons.setdefault(batch, []).append(why)
             self._given_up.add(batch)
+
+
+def missing_error(missing: Sequence[Missing], hopeless: str | None = None) -> RolloutsMissingError:
+    """Return the error that names what is missing.
+
+    Args:
+        missing: What that is.
+        hopeless: Why no worker has environments, where that is so.
+    """
+    count = sum(last - first + 1 for (first, last) in (each.rollouts for each in missing))
+    lines = "\n".join(f"  {each}" for each in missing[:10])
+    more = f"\n  and {len(missing) - 10} more" if len(missing) > 10 else ""
+    nobody = f" No worker has environments: {hopeless}." if hopeless else ""
+    return RolloutsMissingError(
+        f"{count} rollouts are missing.{nobody}\n{lines}{more}",
+        data={
+            "missing": [
+                {
+                    "rollouts": list(each.rollouts),
+                    "seeds": list(each.seeds),
+                    "worker": each.worker,
+                    "reasons": list(each.reasons),
+                }
+                for each in missing
+            ]
+        },
+    )
