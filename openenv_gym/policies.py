@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 
-__all__ = ["Chance", "info_of"]
+__all__ = ["Chance"]
 
 
 class Chance:
@@ -43,16 +43,3 @@ class Chance:
         mask = np.asarray(mask, dtype=np.int8)
         # Without a legal action (the episode is over) anything will do.
         return self._spaces[number].sample(mask=mask if mask.any() else None)
-
-
-def info_of(infos: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return the info of one sub-environment, out of those of all of them."""
-    info: dict[str, Any] = {}
-    for key, value in infos.items():
-        if key.startswith("_"):
-            continue
-        present = infos.get(f"_{key}")
-        if present is not None and not present[number]:
-            continue
-        info[key] = info_of(value, number) if isinstance(value, dict) else value[number]
-    return info

@@ -22,9 +22,10 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from openenv_gym.policies import Chance, info_of
+from openenv_gym.policies import Chance
 from openenv_gym.registration import CatalogueEntry, lookup
 from openenv_gym.registration.make import session_options
+from openenv_gym.vector.infos import info_of
 
 
 __all__ = ["PARTS", "Figures", "Subject", "measure", "subjects"]

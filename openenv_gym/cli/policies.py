@@ -14,10 +14,10 @@ from typing import Any
 import click
 import gymnasium
 
-from openenv_gym.policies import Chance, info_of
+from openenv_gym.policies import Chance
 
 
-__all__ = ["Policy", "info_of", "load_policy", "random_policy"]
+__all__ = ["Policy", "load_policy", "random_policy"]
 
 Policy = Callable[[int, Any, dict[str, Any]], Any]
 """Takes the number of a sub-environment, its observation and its info; returns an action."""

@@ -18,7 +18,8 @@ import numpy as np
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from openenv_gym.cli.options import environment_options, provider_option
-from openenv_gym.cli.policies import Policy, info_of, load_policy, random_policy
+from openenv_gym.cli.policies import Policy, load_policy, random_policy
+from openenv_gym.vector.infos import info_of
 
 
 __all__ = ["rollout"]
