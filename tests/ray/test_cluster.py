@@ -154,11 +154,13 @@ def test_a_worker_killed_in_mid_collection_changes_nothing(
     with Collector(
         ENV_ID, rollouts=ROLLOUTS, steps=STEPS, num_workers=3, max_ahead=4, **HERE
     ) as collector:
-        batches = []
+        batches, killed = [], []
         for batch in collector:
             batches.append(batch)
-            if len(batches) in (2, 5):
-                os.kill(next(iter(collector.workers.values()))["pid"], signal.SIGKILL)
+            there = {facts["pid"] for facts in collector.workers.values()} - {*killed}
+            if len(batches) >= 2 and there and len(killed) < 2:
+                killed.append(there.pop())
+                os.kill(killed[-1], signal.SIGKILL)
         assert collector.losses == 2
         assert collector.missing == []
     assert len(batches) == ROLLOUTS // 4

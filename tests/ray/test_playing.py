@@ -144,6 +144,11 @@ def test_a_function_acts_with_the_generators_of_the_rollouts(server: Any) -> Non
     assert one.actions[0] == np.random.default_rng(0).integers(2)
 
 
+def test_an_engine_that_takes_neither_masks_nor_gaps_between_seeds_plays_too(server: Any) -> None:
+    result = played(server, 4, range(5, 8), AMOUNTS[1], engine="native")
+    assert result.rollout.tolist() == [0, 0, 1, 1, 2, 2] and result.terminated.all()
+
+
 def test_a_function_may_use_its_memory_again(server: Any) -> None:
     actions = np.zeros(2, np.int64)
 
