@@ -51,6 +51,7 @@ GROUPS = {
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(extras=("benchmarks", "docker")),
+    "ray": Group(extras=("test", "ray"), environments=("echo_env",)),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
@@ -58,6 +59,9 @@ GROUPS = {
         requirements=("gymnasium[array-api,box2d,jax,mujoco,torch]",),
     ),
 }
+
+APART = ("upstream", "ray")
+"""Groups that have a virtual environment of their own: they take hundreds of megabytes."""
 
 OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
 
@@ -148,6 +152,12 @@ def torch(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "torch", *arguments])
 
 
+def ray(arguments: Sequence[str]) -> int:
+    """Run the tests that need Ray, on a cluster of several nodes on this machine."""
+    python = prepare("ray", venv=ROOT / ".venvs" / "ray")
+    return run([python, "-m", "pytest", "-m", "ray", "tests/ray", *arguments])
+
+
 def openenv(arguments: Sequence[str]) -> int:
     """Run the tests against OpenEnv itself: `openenv [--envs DIR]`, a checkout's environments."""
     parser = argparse.ArgumentParser(prog="dev.py openenv", add_help=False)
@@ -226,7 +236,7 @@ def setup(arguments: Sequence[str]) -> int:
     """Only make `.venv`, with everything: for an editor, or to work by hand."""
     if arguments:
         raise SetupError(f"`setup` takes no arguments, got {' '.join(arguments)!r}.")
-    prepare(*(name for name in GROUPS if name != "upstream"))
+    prepare(*(name for name in GROUPS if name not in APART))
     say(f"ready; activate it with: . {VENV.relative_to(ROOT)}/bin/activate")
     return 0
 
@@ -241,6 +251,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "replays": replays,
     "upstream": upstream,
     "torch": torch,
+    "ray": ray,
     "openenv": openenv,
     "soak": soak,
     "swarm": swarm,

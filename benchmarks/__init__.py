@@ -41,6 +41,7 @@ BENCHMARKS = {
     "vector-trivial": "benchmarks.vector_trivial:BENCHMARK",
     "recording-cartpole": "benchmarks.recording:CARTPOLE",
     "recording-atari": "benchmarks.recording:ATARI",
+    "ray-rollouts": "benchmarks.ray:BENCHMARK",
     "sessions-2048": "benchmarks.sessions:RATE",
     "memory-session": "benchmarks.sessions:MEMORY",
 }
