@@ -26,6 +26,7 @@ PAGES = [
     *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")),
 ]
 PORTS = r"\b(?:8000|8001|8443)\b"  # those that pages name; tests take free ones
+LIMIT_S = 400
 TOOLS = ("curl", "openssl")  # that not every machine has
 
 
@@ -52,6 +53,7 @@ def _cases() -> Iterator[object]:
             yield pytest.param(blocks, marker, id=name, marks=marks)
 
 
+@pytest.mark.timeout(LIMIT_S + 30)  # a whole page, maybe on a machine that is busy
 @pytest.mark.parametrize(("blocks", "marker"), list(_cases()))
 def test_the_code_of_a_page(blocks: list[Block], marker: str, tmp_path: Path) -> None:
     if marker == "torch" and importlib.util.find_spec("torch") is None:
@@ -103,7 +105,7 @@ def _run(script: str, folder: Path, environment: dict[str, str]) -> str:
         start_new_session=True,
     ) as process:
         try:
-            return process.communicate(timeout=110)[0]
+            return process.communicate(timeout=LIMIT_S)[0]
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return process.communicate()[0]

@@ -276,7 +276,7 @@ class _Page(HTMLParser):
 
 
 def check(folder: Path) -> Iterator[str]:
-    """Yield what is wrong with a site: links that lead nowhere, and what other hosts would serve."""
+    """Yield what is wrong with a site: links to nowhere, and what other hosts would serve."""
     pages = {path: _Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
     for path, page in pages.items():
         name = path.relative_to(folder)

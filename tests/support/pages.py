@@ -173,7 +173,7 @@ def script_of(blocks: Sequence[Block]) -> tuple[str, list[Step]]:
                 f"{command.removesuffix('&')} >{log} 2>&1 &\n"
                 f"for _ in {{1..600}}; do grep -q . {log} && break; sleep 0.1; done; cat {log}"
             )
-        lines += [command, f'status=$?; echo "@@ {number} $status"']
+        lines += [command, f'status=$?; printf "\\n@@ {number} $status\\n"']
         lines.append(f"[ $status = {step.status} ] || exit 1")
     return "\n".join(lines) + "\n", steps
 
