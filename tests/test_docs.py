@@ -50,6 +50,8 @@ def _cases() -> Iterator[object]:
     for page in PAGES:
         for name, marker, blocks in runs_of(page):
             marks = [getattr(pytest.mark, marker)] if marker else []
+            if marker == "long":
+                marks.append(pytest.mark.container)
             yield pytest.param(blocks, marker, id=name, marks=marks)
 
 
@@ -81,8 +83,7 @@ def _environment(marker: str) -> dict[str, str]:
         "OPENENV_PROVIDER": "process",
     }
     if marker in ("container", "long"):
-        environment["OPENENV_PROVIDER"] = "docker"
-        environment["OPENENV_BASE_IMAGE"] = python_image()
+        environment["OPENENV_BASE_IMAGE"] = python_image()  # of what is built where it is missing
     return environment
 
 

@@ -5,6 +5,7 @@ why not::
 
     <!-- not run: needs an account -->       one of `REASONS`
     <!-- run: container -->                  runs in a test with this marker, one of `MARKERS`
+    <!-- run: every time -->                 runs in such a test, too, because others need it
     <!-- run: figures differ -->             runs; numbers of its output are others each time
 
 A block with ``title="NAME"`` is a file of that name, which later blocks use. What a Python block
@@ -13,7 +14,7 @@ below them what they print, where ``...`` stands for anything; a command whose c
 ``exits with 1`` does so. One that ends with ``&`` goes on; the next one waits for its first line.
 
 Each block runs by itself; on a page with ``<!-- blocks build on each other -->`` they run one after
-the other, in one shell and one folder.
+the other, in one shell and one folder. What builds images says so on lines that do not count.
 """
 
 from __future__ import annotations
@@ -93,6 +94,10 @@ class Block:
         """Whether numbers that it prints are others each time."""
         return "figures differ" in self._words
 
+    def goes_with(self, marker: str) -> bool:
+        """Tell whether a test with a marker, or without one, runs it where a page is one program."""
+        return self.marker == marker or "every time" in self._words
+
     @property
     def _words(self) -> list[str]:
         return re.split(", *", self.note.partition(": ")[2])
@@ -106,7 +111,7 @@ class Block:
         if self.note.startswith("not run") and self._words[0] not in REASONS:
             yield f"no reason: {self._words[0]!r}; expected one of {', '.join(REASONS)}"
         if self.note.startswith("run"):
-            known = (*MARKERS, "figures differ")
+            known = (*MARKERS, "every time", "figures differ")
             yield from (f"unknown: {word!r}" for word in self._words if word not in known)
         if self.language == "console" and not self.text.startswith("$ "):
             yield "a console block begins with `$ ` and a command"
@@ -145,7 +150,7 @@ def runs_of(page: str) -> Iterator[tuple[str, str, list[Block]]]:
     blocks = blocks_of(page)
     if _PAGE in (ROOT / page).read_text(encoding="utf-8"):
         for marker in dict.fromkeys(block.marker for block in blocks if block.runs):
-            chosen = [block for block in blocks if block.marker in ("", marker)]
+            chosen = [block for block in blocks if block.title or block.goes_with(marker)]
             yield f"{page}-{marker or 'all'}", marker, chosen
     else:
         for block in blocks:
@@ -201,6 +206,7 @@ def _steps_of(block: Block) -> Iterator[Step]:
 def differs(step: Step, output: str) -> str:
     """Return how an output differs from what the page says; nothing where it does not."""
     expected = [line.rstrip() for line in step.printed.strip().splitlines()]
+    output = re.sub(r"^openenv: .*\n", "", output, flags=re.MULTILINE)
     seen = [line.rstrip() for line in output.strip().splitlines()]
     pattern = "\n".join(_pattern_of(line, step.figures_differ) for line in expected)
     pattern = pattern.replace("\n.*?", "(?:\n.*?)?")  # a line of dots may stand for no line
