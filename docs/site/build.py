@@ -182,14 +182,13 @@ def _expand(nav: list[Any], pages: set[str]) -> list[Any]:
     for item in nav:
         ((title, value),) = item.items()
         if isinstance(value, list):
-            inner = _expand(value, pages)
+            if inner := _expand(value, pages):
+                expanded.append({title: inner})
         elif "*" in value:
             found = {Path(page).stem: page for page in pages if Path(page).match(value)}
-            inner = [{name: found[name]} for name in sorted(found)]
-        else:
-            inner = value if value in pages else None
-        if inner:
-            expanded.append({title: inner})
+            expanded.append({title: [{name: found[name]} for name in sorted(found)]})
+        elif value in pages:
+            expanded.append({title: value})
     return expanded
 
 
