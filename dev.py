@@ -62,6 +62,8 @@ GROUPS = {
 
 APART = ("upstream", "ray")
 """Groups that have a virtual environment of their own: they take hundreds of megabytes."""
+DOCS = ("zensical>=0.0.73,<0.1", "mkdocstrings-python>=2.0,<3", "ruff>=0.6")
+"""What makes the site; in a virtual environment of its own, for it reads the library as text."""
 
 OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
 
@@ -171,6 +173,12 @@ def openenv(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "openenv", "tests/integration", *rest])
 
 
+def docs(arguments: Sequence[str]) -> int:
+    """Build the documentation's site, or `docs --serve`: watch it while it is edited."""
+    python = ensure_venv(ROOT / ".venvs" / "docs", DOCS, what="what makes the site")
+    return run([python, "docs/site/build.py", *arguments])
+
+
 def soak(arguments: Sequence[str]) -> int:
     """Start hundreds of servers, kill their owners at random moments, and see what is left."""
     python = prepare("test")
@@ -224,11 +232,15 @@ def providers(arguments: Sequence[str]) -> int:
 
 
 def ci(arguments: Sequence[str]) -> int:
-    """Do what `.ci/run` does: `lint`, then `test`."""
+    """Do what `.ci/run` does: `lint`, `docs`, then `test`."""
     python = prepare("test", "lint")
     # The tests come last, so that the closing lines of a log tell how they went.
     return _run_all(
-        {**_lint_steps(python), "test": lambda: _pytest(python, arguments)},
+        {
+            **_lint_steps(python),
+            "docs": lambda: docs(()),
+            "test": lambda: _pytest(python, arguments),
+        },
     )
 
 
@@ -253,6 +265,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "torch": torch,
     "ray": ray,
     "openenv": openenv,
+    "docs": docs,
     "soak": soak,
     "swarm": swarm,
     "kubernetes": kubernetes,
@@ -312,6 +325,7 @@ def _lint_steps(python: str) -> dict[str, Callable[[], int]]:
     scripts = [
         "benchmarks",
         "dev.py",
+        "docs/site",
         "examples",
         "servers/base",
         "tests/testbed",
