@@ -12,10 +12,10 @@ from openenv_gym.protocol.messages import check_version
 from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.figures import Figures
-from openenv_gym.server.server import Server
+from openenv_gym.server.server import SESSIONS_PATH, Server
 from openenv_gym.server.sessions import Entrant, Sessions
 from openenv_gym.server.workers.attendants import Attendants
-from openenv_gym.server.workers.census import Census, ask_worker
+from openenv_gym.server.workers.census import Census, ask_worker, ask_workers
 from openenv_gym.server.workers.crew import Crew
 from openenv_gym.server.workers.grants import Grants
 from openenv_gym.server.workers.isolation import Slots
@@ -28,6 +28,7 @@ __all__ = ["Supervisor"]
 
 _START_S = 120.0
 _VISIT_S = 30.0
+_LIST_S = 2.0
 _MAX_THREADS = 16  # nothing here takes long
 
 
@@ -47,8 +48,10 @@ class Dispatcher(Sessions):
         """See `Sessions`."""
         assert isinstance(connection, Reception)
         match body:
-            case {"resume": {"session": str(name)}}:
+            case {"resume": {"session": str(name)}} | {"watch": {"session": str(name)}}:
                 check_version(body, peer="client")
+                if "watch" in body:
+                    self.check_watching()
                 return lambda: self.staff.resume(connection, name)
         return super().enter(connection, body)
 
@@ -61,6 +64,11 @@ class Dispatcher(Sessions):
     def find(self, connection: Reception, name: str) -> None:
         """Give a connection to the worker that holds the session that it names."""
         self.staff.resume(connection, name)
+
+    def list_all(self) -> list[dict[str, Any]]:
+        """See `Sessions`; those of a process that does not answer are missing."""
+        answers = ask_workers(self.staff, SESSIONS_PATH, _LIST_S)
+        return [each for number in sorted(answers) for each in answers[number]["sessions"]]
 
     def free_place(self, peer: str) -> None:
         """Take note that a session of a peer has ended, or could not be opened."""
