@@ -26,6 +26,7 @@ __all__ = [
     "check_integer",
     "check_number",
     "create_app",
+    "create_web_interface_app",
     "draw_cells",
     "load_app",
     "merge_numbers",

@@ -272,6 +272,8 @@ class Server:
             Whether all sessions ended in time.
         """
         self.sessions.drain()
+        if self._web is not None:
+            self._web.stop()  # whose sessions would keep us waiting
         notice = {"reason": "the server is shutting down", "after_s": timeout_s}
         if reloads:
             notice |= {"reason": "the server starts anew after an edit", "reload": True}

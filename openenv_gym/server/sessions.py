@@ -203,7 +203,7 @@ class Sessions:
 
         def make(host: Host) -> Watcher:
             watcher = Watcher(session, connection, *find_sight(host, index))
-            connection.opened(watcher)
+            connection.opened(watcher)  # type: ignore[arg-type]
             body = {
                 "version": list(VERSION),
                 "agent": f"openenv-gym/{__version__}",

@@ -134,7 +134,7 @@ def see_member(
         mask = args[2] if len(args) > 2 else None
         if mask is not None and not mask[index]:
             return None
-        observations, info = value
+        observations, _ = value
         return _sight("reset", None, member_of(observation_space, observations, row), info={})
     if op == "step":
         observations, rewards, terminations, truncations, _ = value

@@ -35,8 +35,9 @@ def main() -> int:
     from openenv_gym.web.service import Service
     from openenv_gym.web.tabs import Tabs
 
-    app = make_app(Tabs(Service(outgoing, told["token"], told["facts"])))
-    asyncio.run(answer_handed(app, incoming, tls=told["tls"]))
+    tabs = Tabs(Service(outgoing, told["token"], told["facts"]))
+    asyncio.run(answer_handed(make_app(tabs), incoming, tls=told["tls"]))
+    tabs.close()
     os._exit(0)  # threads that wait for an environment must not keep it alive
 
 

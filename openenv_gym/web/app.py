@@ -44,6 +44,11 @@ _HEADERS = (
     (b"connection", b"close"),  # the server decides about each request
 )
 
+_NO_FILES = tuple(
+    f"{WEB_PATH}/gradio_api/{each}" for each in ("upload", "file", "proxy", "stream", "deep_link")
+)
+"""What Gradio has for pages with files, which this one is not."""
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -56,25 +61,28 @@ def make_app(tabs: Tabs) -> Any:
         tabs: The tabs of browsers.
     """
     import gradio
-    from fastapi import FastAPI, WebSocket
+    from fastapi import FastAPI
     from fastapi.responses import RedirectResponse
     from fastapi.staticfiles import StaticFiles
+    from starlette.routing import Route, WebSocketRoute
 
     from openenv_gym.web.page import STYLE, THEME, make_page
 
     # No descriptions of our own routes, whose pages would fetch their code from elsewhere.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.mount(f"{WEB_PATH}/static", StaticFiles(directory=_STATIC), name="static")
+    app.mount(f"{WEB_PATH}/page", StaticFiles(directory=_STATIC), name="page")
 
-    @app.get("/")
-    @app.get(WEB_PATH)
-    async def enter() -> RedirectResponse:
+    async def enter(request: Any) -> Any:
         return RedirectResponse(f"{WEB_PATH}/", status_code=307)
 
-    async def live(socket: WebSocket) -> None:
+    async def live(socket: Any) -> None:
         await serve_tab(socket, tabs)
 
-    app.add_api_websocket_route(f"{WEB_PATH}/live", live)
+    app.router.routes += [
+        Route("/", enter),
+        Route(WEB_PATH, enter),
+        WebSocketRoute(f"{WEB_PATH}/live", live),
+    ]
     gradio.mount_gradio_app(
         app,
         make_page(tabs),
@@ -87,16 +95,15 @@ def make_app(tabs: Tabs) -> Any:
         show_error=True,
         theme=THEME,
         css=STYLE,
-        head='<script src="static/live.js" defer></script>'
-        '<link rel="stylesheet" href="static/live.css">',
+        head='<link rel="icon" href="data:,"><script src="page/live.js" defer></script>'
+        '<link rel="stylesheet" href="page/live.css">',
         allowed_paths=[],
-        max_file_size="1mb",
     )
     return _Guarded(app)
 
 
 class _Guarded:
-    """Adds to all answers what keeps browsers here."""
+    """Adds to all answers what keeps browsers here, and has no files for them, nor takes any."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -108,5 +115,9 @@ class _Guarded:
                 message = {**message, "headers": [*kept, *_HEADERS]}
             await send(message)
 
+        if str(scope.get("path", "")).startswith(_NO_FILES):
+            await send_with_headers({"type": "http.response.start", "status": 404})
+            await send({"type": "http.response.body", "body": b""})
+            return
         with contextlib.suppress(asyncio.CancelledError):
             await self._app(scope, receive, send_with_headers)

@@ -6,6 +6,7 @@ Each connection is for one request: the server decides about each whether whoeve
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import re
 import signal
@@ -76,7 +77,8 @@ async def answer_handed(app: Any, channel: socket.socket, *, tls: bool) -> None:
     await over.wait()
     for connection in list(server.server_state.connections):
         connection.shutdown()
-    await asyncio.sleep(0.05)
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(server.lifespan.shutdown(), _STOP_S)
 
 
 async def _answer(

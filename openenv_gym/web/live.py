@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING, Any
@@ -64,10 +65,8 @@ class _Browser:
         while True:
             for message in await self._tab.outlet.take():
                 if "number" in message:
-                    try:
+                    with contextlib.suppress(asyncio.TimeoutError):
                         await asyncio.wait_for(self._room.acquire(), _PATIENCE_S)
-                    except asyncio.TimeoutError:
-                        pass
                 await self._socket.send_json(message)
 
     async def take(self, message: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 from typing import Any
@@ -101,6 +102,9 @@ class _Play:
         self._legal = gradio.Dropdown(
             label="Legal now", choices=[], visible=False, interactive=True, elem_id="oe-legal"
         )
+        # Pressed by the page's own code, after playing by keyboard.
+        again = gradio.Button("What is legal", elem_id="oe-again", elem_classes="oe-hidden")
+        again.click(self._look_again, [tab], [self._legal], **_SILENT)
         gradio.render(
             inputs=[shape, self._kind],
             triggers=[shape.change, self._kind.change],
@@ -173,6 +177,14 @@ class _Play:
             return [gradio.skip(), text, "", ""]
         return [_legal_update(tab), "", "", ""]
 
+    def _look_again(self, name: str) -> Any:
+        tab = self._tabs.get(name)
+        if tab is None:
+            return gradio.skip()
+        with contextlib.suppress(errors.OpenEnvGymError):
+            tab.describe()
+        return _legal_update(tab)
+
     # -- actions ------------------------------------------------------------------------------
 
     def _show(self, tab: Any, described: dict[str, Any] | None, chosen: int | None) -> None:
@@ -200,14 +212,15 @@ class _Play:
             legal, message, problems = self._act(name, kind, held)
             return [legal, message, *(problem_html(problems.get(f.leaf.key, "")) for f in fields)]
 
-        def fill(choice: str) -> list[Any]:
+        def fill(choice: str) -> Any:
             held = state_of(kind.form, json.loads(choice)) if choice else {}
-            return [
+            filled = [
                 value_of(field.leaf, held[field.leaf.key])
                 if field.leaf.key in held
                 else gradio.skip()
                 for field in fields
             ]
+            return filled if len(filled) > 1 else filled[0]
 
         step.click(act, [tab, *widgets], outputs, **_SILENT)
         for field in fields:

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from openenv_gym import errors
@@ -169,7 +169,7 @@ class Tab:
         row = {
             "episode": self._episode,
             "step": self._step,
-            "action": "reset" if op == "reset" else short(action),
+            "action": "reset" if op == "reset" else self._words(action),
             "reward": _number(reward),
             "done": bool(done),
             "truncated": bool(truncated),
@@ -185,6 +185,29 @@ class Tab:
             "watched": None,
         }
         self.outlet.show(view, row)
+
+    def _words(self, action: Any) -> str:
+        """Return an action in a line, with what its number is called."""
+        if isinstance(action, Mapping) and len(action) == 1:
+            ((name, value),) = action.items()
+            for kind in self.described["actions"]:
+                field = (kind.get("fields") or {}).get(name) or {}
+                labels, low = field.get("labels"), field.get("low")
+                if not labels or type(value) is not int or type(low) is not int:
+                    continue
+                if 0 <= value - low < len(labels):
+                    return f"{value}: {labels[value - low]}"
+        return short(action)
+
+    def describe(self) -> None:
+        """Ask again what is legal now.
+
+        Raises:
+            OpenEnvGymError: What the environment, or the server, says.
+        """
+        with self._lock:
+            if self._session is not None:
+                self._describe()
 
     def _describe(self) -> None:
         assert self._session is not None
@@ -262,6 +285,13 @@ class Tabs:
         with self._lock:
             return self._tabs.get(name or "")
 
+    def close(self) -> None:
+        """Close all tabs."""
+        with self._lock:
+            tabs, self._tabs = list(self._tabs.values()), {}
+        for tab in tabs:
+            tab.close()
+
     def _keep_house(self) -> None:
         while True:
             time.sleep(_LOOK_S)
@@ -272,15 +302,6 @@ class Tabs:
                     del self._tabs[tab.name]
             for tab in gone:
                 tab.close()
-
-
-def guarded(work: Callable[[], None]) -> errors.OpenEnvGymError | None:
-    """Do something; return the error that a person is to be told."""
-    try:
-        work()
-    except errors.OpenEnvGymError as error:
-        return error
-    return None
 
 
 def _number(reward: Any) -> float | None:

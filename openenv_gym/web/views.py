@@ -31,6 +31,7 @@ _MIN_PICTURE = 24  # pixels
 _MAX_TEXT = 20_000
 _MAX_ITEMS = 64
 _MAX_RAW = 2048  # elements of an array in the raw JSON
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, as Gymnasium's toy text has them
 _FEN = re.compile(r"^([pnbrqkPNBRQK1-8]+/){7}[pnbrqkPNBRQK1-8]+ [wb] ")
 _JPEG_FROM = 320 * 320  # pixels
 
@@ -58,18 +59,23 @@ def panels_of(observation: Any, frame: Any = None) -> list[Panel]:
     fields = fields_of(observation)
     panels: list[Panel] = []
     if isinstance(frame, str):
-        panels.append({"type": "text", "label": "Drawn", "text": printable(frame)[:_MAX_TEXT]})
+        panels.append({"type": "text", "label": "Drawn", "text": _text(frame)})
     elif (drawn := _as_picture(frame)) is not None:
         panels.append(_picture("Drawn", drawn))
     numbers: dict[str, float] = {}
+    flags: list[str] = []
     for name, value in fields.items():
         number = _as_number(value)
-        if number is not None:
+        if isinstance(value, (bool, np.bool_)):
+            flags.append(f"{name}: {'yes' if value else 'no'}")
+        elif number is not None:
             numbers[name] = number
         elif (panel := _panel(name, value, drawn=bool(panels))) is not None:
             panels.append(panel)
     if numbers:
         panels.append(_numbers("Numbers", list(numbers), list(numbers.values())))
+    if flags:
+        panels.append({"type": "list", "label": "Flags", "items": flags})
     return panels
 
 
@@ -112,7 +118,7 @@ def _panel(name: str, value: Any, *, drawn: bool) -> Panel | None:
     if isinstance(value, str):
         if _FEN.match(value) and not drawn:
             return {"type": "chess", "label": name, "fen": value}
-        return {"type": "text", "label": name, "text": printable(value)[:_MAX_TEXT]}
+        return {"type": "text", "label": name, "text": _text(value)}
     array = value if isinstance(value, np.ndarray) else None
     if array is not None and array.dtype.kind in "biuf":
         if array.ndim == 1 and array.size <= MAX_NUMBERS:
@@ -130,6 +136,10 @@ def _panel(name: str, value: Any, *, drawn: bool) -> Panel | None:
     return {"type": "json", "label": name, "value": raw}
 
 
+def _text(value: str) -> str:
+    return printable(_COLOURS.sub("", value))[:_MAX_TEXT]
+
+
 def _is_short_list(value: Any) -> bool:
     return 0 < len(value) <= 4 * _MAX_ITEMS and all(
         isinstance(each, (str, int, float, np.generic)) for each in value
@@ -141,7 +151,7 @@ def _as_number(value: Any) -> float | None:
         if value.ndim or value.dtype.kind not in "biuf":
             return None
         return float(value)
-    if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+    if isinstance(value, (int, float, np.integer, np.floating)):
         return float(value)
     return None
 

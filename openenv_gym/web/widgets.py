@@ -85,8 +85,9 @@ def _show_union(part: Union, shown: Shown) -> None:
             _show(option, shown)
         columns.append(column)
 
-    def choose(number: int) -> list[Any]:
-        return [gradio.update(visible=i == number) for i in range(len(columns))]
+    def choose(number: int) -> Any:
+        shown = [gradio.update(visible=i == number) for i in range(len(columns))]
+        return shown if len(shown) > 1 else shown[0]
 
     selector.widget.change(choose, selector.widget, columns, queue=False, show_progress="hidden")
 

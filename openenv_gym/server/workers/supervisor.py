@@ -131,6 +131,7 @@ class Supervisor(Server):
                     name=str(facts.get("name")),
                     version=str(facts.get("version")),
                     description=str(facts.get("description")),
+                    web=bool(facts.get("web")),
                 ),
                 limits=Limits(**options.limits),
                 capacity=capacity,
@@ -155,6 +156,8 @@ class Supervisor(Server):
     def drain(self, timeout_s: float, *, reloads: bool = False) -> bool:
         """See `Server`; sessions in workers end as if it stopped for good."""
         self.sessions.drain()
+        if self._web is not None:
+            self._web.stop()
         self._staff.drain(timeout_s)
         return super().drain(timeout_s, reloads=reloads)
 

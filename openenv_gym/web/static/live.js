@@ -359,6 +359,7 @@
   }
 
   function stopped() {
+    if (state.playing && !state.lost) $("#oe-again")?.click();
     state.playing = false;
     state.held.clear();
     const button = $("#oe-play");
