@@ -100,14 +100,14 @@ class Staff(ABC):
 
         Args:
             timeout_s: How long to wait for them.
-            with_sessions: Leave out those that have no session.
+            with_sessions: To each that has a session instead.
         """
         made: queue.SimpleQueue[dict[int, socket.socket]] = queue.SimpleQueue()
 
         def visit() -> None:
             lines = {}
             for worker in self._workers.values():
-                if worker.ready and (worker.places or not with_sessions):
+                if worker.places if with_sessions else worker.ready:
                     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
                     lines[worker.number] = ours
                     self._send_visitor(worker, theirs)

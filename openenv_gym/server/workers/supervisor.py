@@ -29,6 +29,16 @@ __all__ = ["Supervisor"]
 _START_S = 120.0
 _VISIT_S = 30.0
 _LIST_S = 2.0
+_MAX_NAME = 100
+_LISTED: dict[str, Any] = {
+    "session": str,
+    "peer": str,
+    "environment": str,
+    "num_envs": (int, type(None)),
+    "steps": int,
+    "watchable": bool,
+    "watchers": int,
+}
 _MAX_THREADS = 16  # nothing here takes long
 
 
@@ -68,7 +78,7 @@ class Dispatcher(Sessions):
     def list_all(self) -> list[dict[str, Any]]:
         """See `Sessions`; those of a process that does not answer are missing."""
         answers = ask_workers(self.staff, SESSIONS_PATH, _LIST_S)
-        return [each for number in sorted(answers) for each in answers[number]["sessions"]]
+        return [each for number in sorted(answers) for each in _own(number, answers[number])]
 
     def free_place(self, peer: str) -> None:
         """Take note that a session of a peer has ended, or could not be opened."""
@@ -184,6 +194,21 @@ class Supervisor(Server):
         figures = super().sum_figures()
         figures.merge(self._count.take())
         return figures
+
+
+def _own(number: int, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a process says about sessions that can be its own, in the form that it has.
+
+    Code that means harm may run there, and say anything.
+    """
+    listed = answer.get("sessions")
+    return [
+        {**each, "environment": errors.printable(each["environment"])[:_MAX_NAME]}
+        for each in (listed if isinstance(listed, list) else ())
+        if isinstance(each, dict)
+        and all(isinstance(each.get(key), kind) for key, kind in _LISTED.items())
+        and each["session"].startswith(f"{number}-")
+    ]
 
 
 def _make_nothing() -> Any:
