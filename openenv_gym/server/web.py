@@ -81,7 +81,8 @@ class WebDoor:
     def start(self) -> None:
         """Start the page's program; it ends with this process."""
         with self._lock:
-            self._start()
+            if self._channel is None:  # somebody may have asked for the page already
+                self._start()
 
     def take(self, fd: int, peer: str, said: bytes) -> bool:
         """Hand a connection over.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
@@ -70,5 +71,6 @@ class Outlet:
     def _wake(self) -> None:
         with self._lock:
             loop, news = self._loop, self._news
-        if loop is not None and news is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(news.set)
+        if loop is not None and news is not None:
+            with contextlib.suppress(RuntimeError):  # it is over, and so is the page
+                loop.call_soon_threadsafe(news.set)

@@ -18,7 +18,6 @@ from openenv_gym.spaces import ModelMapping, model_from_space
 from openenv_gym.web.forms import Group, form_of, leaves, read_form, state_of
 from openenv_gym.web.keyboard import keys_of
 from openenv_gym.web.kinds import kinds_of, problems_of
-from openenv_gym.web.widgets import show_form
 
 
 class Colour(enum.Enum):
@@ -219,18 +218,6 @@ def test_keys_make_the_actions_that_their_labels_name() -> None:
     assert keys["names"] == {"fire": 1, "right+up": 2, "fire+left": 3}
     assert (keys["nothing"], keys["digits"], keys["field"]) == (0, [0, 1, 2, 3], "a")
     assert keys_of(form_of(EverythingAction.model_json_schema())) is None
-
-
-def test_each_field_is_a_component_with_a_place_for_what_is_wrong() -> None:
-    import gradio
-
-    form = form_of(EverythingAction.model_json_schema())
-    with gradio.Blocks(analytics_enabled=False):
-        shown = show_form(form)
-    assert [each.leaf for each in shown] == leaves(form)
-    found = {each.leaf.key: type(each.widget).__name__ for each in shown}
-    assert found["flag"] == "Checkbox" and found["colours"] == "CheckboxGroup"
-    assert found["colour"] == found["small"] == "Radio" and found["word"] == "Textbox"
 
 
 def _empty(form: Group) -> dict[str, Any]:
