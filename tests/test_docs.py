@@ -21,6 +21,7 @@ PAGES = [
     "docs/multi_agent.md",
     "docs/rubrics.md",
     "docs/vector.md",
+    "docs/web.md",
 ]
 BLOCKS = [
     pytest.param(block, id=f"{page}-{number}")
