@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import string
 from typing import Annotated, Any, Literal
 
 import gymnasium
@@ -112,7 +113,7 @@ class Spaces(gymnasium.Env[Any, Any]):
             either=spaces.OneOf((spaces.Discrete(3), spaces.Box(0, 1, (2,)))),
             graph=spaces.Graph(spaces.Box(0, 1, (1,)), None),
         )
-        self.observation_space = spaces.Text(4000, min_length=0)
+        self.observation_space = spaces.Text(4000, min_length=0, charset=string.printable)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         """Begin."""
