@@ -176,6 +176,8 @@ def _part(
     }
     if "const" in node:
         return Leaf(key, label, "fixed", default=node["const"], schema=node)
+    if node.get("type") == "null":  # such as the edges of a graph that has none
+        return Leaf(key, label, "fixed", default=None, schema=node)
     choices = _choices(schema, node, labels)
     if choices:
         return Leaf(key, label, "choice", choices=choices, **facts)

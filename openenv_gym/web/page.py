@@ -47,13 +47,12 @@ def make_page(tabs: Tabs) -> gradio.Blocks:
         title=f"{name} · openenv-gym", analytics_enabled=False, fill_width=True
     ) as page:
         tab = gradio.State("")
-        shape = gradio.State(None)
         gradio.HTML(_heading(name, str(facts.get("description", ""))))
         mark = gradio.HTML("", elem_id="oe-mark", elem_classes="oe-hidden")
         with gradio.Row(elem_classes="oe-main"):
             with gradio.Column(scale=2, min_width=300, elem_classes="oe-left"), gradio.Tabs():
                 with gradio.Tab("Play", id="play"):
-                    _Play(tabs, page, tab, shape, mark)
+                    _Play(tabs, page, tab, mark)
                 with gradio.Tab("Watch", id="watch"):
                     _watch(tabs, tab)
             with gradio.Column(scale=3, min_width=300, elem_classes="oe-right"):
@@ -73,7 +72,7 @@ def _heading(name: str, description: str) -> str:
 class _Play:
     """The left pane: a session of the tab's own."""
 
-    def __init__(self, tabs: Tabs, page: Any, tab: Any, shape: Any, mark: Any) -> None:
+    def __init__(self, tabs: Tabs, page: Any, tab: Any, mark: Any) -> None:
         self._tabs = tabs
         with gradio.Row(elem_classes="oe-reset"):
             seed = gradio.Textbox(
@@ -105,13 +104,16 @@ class _Play:
         # Pressed by the page's own code, after playing by keyboard.
         again = gradio.Button("What is legal", elem_id="oe-again", elem_classes="oe-hidden")
         again.click(self._look_again, [tab], [self._legal], **_SILENT)
+        # Which environment the form is for. Not a State, whose changes nobody hears of who does not
+        # take them from Gradio's queue.
+        made = gradio.Textbox("", elem_classes="oe-hidden")
         gradio.render(
-            inputs=[shape, self._kind],
-            triggers=[shape.change, self._kind.change],
+            inputs=[tab, made, self._kind],
+            triggers=[made.change, self._kind.change],
             show_progress="hidden",
-        )(lambda described, kind: self._show(tab, described, kind))
+        )(lambda name, _, kind: self._show(tab, name, kind))
 
-        opened = [shape, self._kind, self._legal, self._message, make_problem, accordion]
+        opened = [made, self._kind, self._legal, self._message, make_problem, accordion]
         page.load(self._load, None, [tab, mark, *opened], **_SILENT)
         renew.click(self._renew, [tab, make], opened, **_SILENT)
         began = [self._legal, self._message, seed_problem, options_problem]
@@ -140,7 +142,7 @@ class _Play:
         try:
             tab.open(options)
         except errors.OpenEnvGymError as error:
-            nothing = [None, gradio.update(visible=False), gradio.update(visible=False)]
+            nothing = [tab.session_name, gradio.update(visible=False), gradio.update(visible=False)]
             return [*nothing, "", problem_html(_words(error)), gradio.update(open=True)]
         kinds = kinds_of(tab.described)
         message = ""
@@ -150,8 +152,7 @@ class _Play:
             message = problem_html(_words(error))
         names = [(kind.name, number) for number, kind in enumerate(kinds)]
         chosen = gradio.update(choices=names, value=0, visible=len(kinds) > 1)
-        shape = {**tab.described, "legal": None, "rate": tab.frames_per_second}
-        return [shape, chosen, _legal_update(tab), message, "", gradio.skip()]
+        return [tab.session_name, chosen, _legal_update(tab), message, "", gradio.skip()]
 
     def _reset(self, name: str, seed: str, options: str) -> list[Any]:
         tab = self._tabs.get(name)
@@ -187,10 +188,11 @@ class _Play:
 
     # -- actions ------------------------------------------------------------------------------
 
-    def _show(self, tab: Any, described: dict[str, Any] | None, chosen: int | None) -> None:
+    def _show(self, tab_state: Any, name: str, chosen: int | None) -> None:
         """Put the form of a kind of action on the page."""
-        kinds = kinds_of(described or {})
-        if not kinds:
+        tab = self._tabs.get(name)
+        kinds = [] if tab is None or not tab.session_name else kinds_of(tab.described)
+        if tab is None or not kinds:
             return
         kind = kinds[chosen if isinstance(chosen, int) and chosen < len(kinds) else 0]
         if kind.help:
@@ -199,9 +201,8 @@ class _Play:
         step = gradio.Button("Step", variant="primary", elem_id="oe-step")
         keys = None if kind.tool else keys_of(kind.form)
         if keys is not None:
-            rate = (described or {}).get("rate", 15.0)
             gradio.HTML(
-                f'<div id="oe-keys" data-rate="{rate:g}" '
+                f'<div id="oe-keys" data-rate="{tab.frames_per_second:g}" '
                 f'data-keys="{html.escape(json.dumps(keys))}"></div>'
             )
         widgets = [field.widget for field in fields]
@@ -222,10 +223,10 @@ class _Play:
             ]
             return filled if len(filled) > 1 else filled[0]
 
-        step.click(act, [tab, *widgets], outputs, **_SILENT)
+        step.click(act, [tab_state, *widgets], outputs, **_SILENT)
         for field in fields:
             if field.leaf.kind in ("text", "integer", "number") and field.leaf.lines == 1:
-                field.widget.submit(act, [tab, *widgets], outputs, **_SILENT)
+                field.widget.submit(act, [tab_state, *widgets], outputs, **_SILENT)
         if widgets:
             self._legal.input(fill, [self._legal], widgets, **_SILENT)
 

@@ -49,7 +49,7 @@ class Tab:
         self._draws = False
         self._episode = self._step = 0
         self._total = 0.0
-        self._over = False
+        self._over = True
         self._raw: Any = None
         self._following: Following | None = None
         self._closed = False
@@ -77,7 +77,7 @@ class Tab:
                     session = self._service.open(options, self.peer)
             self._session = session
             self._draws = session.environment.get("render_mode") in _DRAWN
-            self._episode = self._step = 0
+            self._over = True  # until one has begun
             self._describe()
 
     @property
@@ -133,7 +133,7 @@ class Tab:
     @property
     def over(self) -> bool:
         """The episode is over, or none has begun."""
-        return self._over or self._episode == 0
+        return self._over
 
     def raw(self) -> None:
         """Show what was observed last, as JSON."""
