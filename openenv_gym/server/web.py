@@ -156,13 +156,12 @@ class WebDoor:
     def _end(self) -> None:
         process, self._process = self._process, None
         channel, self._channel = self._channel, None
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         if channel is not None:
             channel.close()
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -324,7 +324,12 @@
   function pad(map) {
     const node = make("div", { className: "oe-pad" });
     const names = named(map);
-    for (const key of ["", "up", "", "left", "fire", "right", "", "down", ""]) {
+    const rows = names.has("up") || names.has("down") ? [["", "up", "stop"], ["left", "fire", "right"], ["", "down", ""]] : [["", "", "stop"], ["left", "fire", "right"]];
+    for (const key of rows.flat()) {
+      if (key === "stop") {
+        node.append(make("button", { type: "button", className: "oe-stop", textContent: "Stop", onclick: () => tell({ do: "stop" }) }));
+        continue;
+      }
       if (!key || !names.has(key)) { node.append(make("span")); continue; }
       const button = make("button", { type: "button", textContent: { up: "▲", down: "▼", left: "◀", right: "▶", fire: "●" }[key], ariaLabel: key });
       button.onpointerdown = (event) => { event.preventDefault(); state.held.add(key); hold(); };
@@ -356,6 +361,7 @@
     const button = $("#oe-play");
     if (button) { button.textContent = "Stop (Esc)"; button.classList.add("on"); }
     $(".oe-pad")?.classList.add("on");
+    if (matchMedia("(pointer: coarse)").matches) $("#oe-view")?.scrollIntoView();
   }
 
   function stopped() {

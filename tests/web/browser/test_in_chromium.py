@@ -375,7 +375,8 @@ def test_a_server_that_was_killed_and_started_again_is_found(serve: Any, open_pa
 def test_the_token_is_a_password(serve: Any, open_page: Any, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret-token")
     server = serve("chess_env", "--token-file", str(tmp_path / "token"))
-    page = open_page(server.url.replace("//", "//me:secret-token@"))
+    user = {"username": "anybody", "password": "secret-token"}
+    page = open_page(server.url, http_credentials=user)
     fill(page, "move", "e2e4")
     step(page)
     assert history(page)[0][2] == "e2e4"
@@ -400,4 +401,5 @@ def test_it_can_be_read_on_a_phone(serve: Any, open_page: Any, keep: Any) -> Non
         "buttons => buttons.map(each => Math.min(each.offsetWidth, each.offsetHeight))"
     )
     assert min(sizes) >= 44  # what a finger hits
-    page.tap("#oe-play")
+    page.tap(".oe-pad .oe-stop")
+    page.wait_for_selector("#oe-play:not(.on)")
