@@ -14,6 +14,7 @@ import importlib.util
 import json
 import logging
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -37,6 +38,9 @@ _AGAIN_S = 5.0  # so long after a start that failed there is no other one
 _STOP_S = 2.0
 
 _log = logging.getLogger("openenv_gym.server")
+
+_Ends = tuple[socket.socket, socket.socket]
+"""What the program gets: where connections come in, and where it sends its own."""
 
 
 class WebDoor:
@@ -75,8 +79,12 @@ class WebDoor:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._failed = False
         self._started_s = -_AGAIN_S
         self._stopped = False
+        # A program ends with the thread that started it, and those of a pool come and go.
+        self._orders: queue.SimpleQueue[_Ends | None] = queue.SimpleQueue()
+        self._starter = threading.Thread(target=self._launch_all, name="openenv-web", daemon=True)
 
     def start(self) -> None:
         """Start the page's program; it ends with this process."""
@@ -93,11 +101,13 @@ class WebDoor:
             said: What it has said.
 
         Returns:
-            Whether it was taken; where it was not, the page is being started again.
+            Whether it was taken; where it was not, there is no page at the moment.
         """
         with self._lock:
-            if self._channel is None or self._process is None or self._process.poll() is not None:
-                if self._stopped or time.monotonic() < self._started_s + _AGAIN_S:
+            if self._stopped:
+                return False
+            if self._channel is None or self._is_over():
+                if time.monotonic() < self._started_s + _AGAIN_S:
                     return False
                 self._end()
                 self._start()
@@ -107,7 +117,12 @@ class WebDoor:
     def stop(self) -> None:
         """End the page's program."""
         with self._lock:
+            if self._stopped:
+                return
             self._stopped = True
+            if self._starter.ident is not None:
+                self._orders.put(None)
+                self._starter.join()
             self._end()
 
     def descriptors(self) -> set[int]:
@@ -115,14 +130,47 @@ class WebDoor:
         channel = self._channel
         return set() if channel is None else {channel.fileno()}
 
+    def _is_over(self) -> bool:
+        process = self._process
+        return self._failed or (process is not None and process.poll() is not None)
+
     def _start(self) -> None:
+        """Have the program started; what is sent to it from now on waits for it."""
         self._started_s = time.monotonic()
+        self._failed = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         back, forth = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        with theirs, forth:
+        self._channel = ours
+        self._doors.open_channel(back, self._note_end)
+        if self._starter.ident is None:
+            self._starter.start()
+        self._orders.put((theirs, forth))
+
+    def _launch_all(self) -> None:
+        while (ends := self._orders.get()) is not None:
+            try:
+                self._process = self._launch(ends)
+            except Exception:
+                self._failed = True
+                _log.exception("The page at %s cannot be started", WEB_PATH)
+
+    def _launch(self, ends: _Ends) -> subprocess.Popen[bytes]:
+        """Start the program with its ends of the channels.
+
+        Raises:
+            OSError: The system refuses.
+            OpenEnvGymError: Nobody knows what is served.
+        """
+        with ends[0], ends[1]:
+            told = {
+                "parent": os.getpid(),
+                "token": self._token,
+                "tls": self._tls,
+                "facts": self._facts(),
+            }
             # Above 2, where it has its standard streams.
-            given = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 3) for each in (theirs, forth)]
+            given = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 3) for each in ends]
             try:
                 process = subprocess.Popen(
                     [sys.executable, "-c", bootstrap(_MODULE), *map(str, given)],
@@ -130,24 +178,13 @@ class WebDoor:
                     stdin=subprocess.PIPE,
                     start_new_session=True,  # Ctrl-C in the terminal is ours
                 )
-            except OSError:
-                ours.close()
-                back.close()
-                raise
             finally:
                 for fd in given:
                     os.close(fd)
         assert process.stdin is not None
-        told = {
-            "parent": os.getpid(),
-            "token": self._token,
-            "tls": self._tls,
-            "facts": self._facts(),
-        }
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(json.dumps(told, default=str).encode())
-        self._process, self._channel = process, ours
-        self._doors.open_channel(back, self._note_end)
+        return process
 
     def _note_end(self) -> None:
         if not self._stopped:
