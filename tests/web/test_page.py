@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
+import signal
 import subprocess
 import sys
 import urllib.parse
@@ -141,15 +143,18 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Server(create_app(CountingEnv), web=True)
 
 
-def test_the_page_of_a_server_that_was_killed_goes_too(tmp_path: Path) -> None:
+def test_a_page_that_died_comes_again_and_that_of_a_killed_server_goes_too(tmp_path: Path) -> None:
     server = Command(tmp_path, "--web", "--option", "env_id=CartPole-v1")
     pages: set[int] = set()
-    server.url()
+    url = server.url()
 
     def started() -> bool:
         pages.update(_pages(server.process.pid))
         return bool(pages)
 
+    assert eventually(started)
+    os.kill(pages.pop(), signal.SIGKILL)  # then who asks for it has it started again
+    assert eventually(lambda: _answers(url), 90)
     assert eventually(started)
     server.process.kill()
     server.close()
@@ -196,6 +201,13 @@ def test_the_flag_and_the_variable_ask_for_it(monkeypatch: pytest.MonkeyPatch) -
 
 def _root() -> Path:
     return Path(__file__).parents[2]
+
+
+def _answers(url: str) -> bool:
+    try:
+        return get(url, "/web/page/live.js")[0] == 200
+    except OSError:
+        return False
 
 
 def _pages(pid: int) -> set[int]:
