@@ -20,6 +20,7 @@ PAGES = [
     "docs/mcp.md",
     "docs/multi_agent.md",
     "docs/rubrics.md",
+    "docs/spaces.md",
     "docs/vector.md",
     "docs/web.md",
 ]

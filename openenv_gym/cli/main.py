@@ -5,6 +5,7 @@ Exit codes: 0, done; 1, an error, which is on standard error; 2, wrong usage.
 
 from __future__ import annotations
 
+import errno
 import importlib
 from typing import Any
 
@@ -71,6 +72,12 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except OpenEnvGymError as error:
             raise click.ClickException(printable(str(error))) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # who reads our output has gone; click knows that
+                raise
+            # A file, or a place for one, that is not as it should be; a disk that is full.
+            place = "" if error.filename is None else f"{error.filename}: "
+            raise click.ClickException(printable(f"{place}{error.strerror or error}.")) from error
 
 
 @click.group(cls=_Group)

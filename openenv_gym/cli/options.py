@@ -14,7 +14,10 @@ from openenv_gym.errors import UnknownEnvironmentError
 if TYPE_CHECKING:
     from openenv_gym.conformance.targets import Target
 
-__all__ = ["environment_options", "provider_option", "read_target"]
+__all__ = ["PROVIDER_NAMES", "environment_options", "provider_option", "read_target"]
+
+PROVIDER_NAMES = ("thread", "process", "uv", "docker", "swarm", "kubernetes", "daytona")
+"""Those of `openenv_gym.providers.PROVIDERS`: help shows them, and imports no provider."""
 
 
 def _read_options(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+
+from openenv_gym.conformance.acting import Chance
 
 
 __all__ = ["Moment", "equal", "play", "where_different"]
@@ -21,6 +22,11 @@ class Moment(NamedTuple):
     truncated: Any = False
     info: Any = None
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the episode is over."""
+        return bool(self.terminated or self.truncated)
+
 
 def play(
     env: gymnasium.Env[Any, Any], steps: int, seed: int | None, *, action_seed: int = 0
@@ -33,26 +39,17 @@ def play(
         seed: Of the first reset.
         action_seed: Of the actions.
     """
-    space = copy.deepcopy(env.action_space)
-    space.seed(action_seed)
+    chance = Chance(env, action_seed)
     observation, info = env.reset(seed=seed)
     moments = [Moment(observation, info=info)]
     for _ in range(steps):
-        moment = Moment(*env.step(_action(space, info)))
+        moment = Moment(*env.step(chance.act(info)))
         info = moment.info
         moments.append(moment)
-        if moment.terminated or moment.truncated:
+        if moment.is_last:
             observation, info = env.reset()
             moments.append(Moment(observation, info=info))
     return moments
-
-
-def _action(space: gymnasium.Space[Any], info: dict[str, Any]) -> Any:
-    mask = info.get("action_mask")
-    if mask is None or not isinstance(space, gymnasium.spaces.Discrete):
-        return space.sample()
-    mask = np.asarray(mask, dtype=np.int8)
-    return space.sample(mask=mask if mask.any() else None)
 
 
 def where_different(first: list[Moment], second: list[Moment]) -> str | None:
