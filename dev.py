@@ -52,6 +52,9 @@ GROUPS = {
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(extras=("benchmarks", "docker")),
     "ray": Group(extras=("test", "ray"), environments=("echo_env",)),
+    "browser": Group(
+        extras=("test",), environment_extra="test", requirements=("playwright>=1.40",)
+    ),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
@@ -140,6 +143,17 @@ def environments(arguments: Sequence[str]) -> int:
     if status := _build_images(python, ()):
         return status
     return run([python, "-m", "pytest", "-m", "images", "tests", *arguments])
+
+
+def browser(arguments: Sequence[str]) -> int:
+    """Play the web page in Chromium, which is to be installed (Debian: chromium)."""
+    python = prepare("browser")
+    command = [python, "-m", "pytest", "-m", "browser", "tests/web/browser", *arguments]
+    if os.geteuid() == 0 and sys.platform == "linux":
+        # With a loopback interface and nothing else: what the page asks of others it does not get,
+        # and Chromium breaks nothing off because an interface of this machine comes or goes.
+        command = [python, "tests/testbed/loopback.py", *command]
+    return run(command)
 
 
 def upstream(arguments: Sequence[str]) -> int:
@@ -261,6 +275,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "bench": bench,
     "environments": environments,
     "replays": replays,
+    "browser": browser,
     "upstream": upstream,
     "torch": torch,
     "ray": ray,
