@@ -51,6 +51,24 @@ GROUPS = {
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(extras=("benchmarks", "docker")),
+    "llm": Group(
+        extras=("test", "trl"),
+        environments=("coding_env", "echo_env", "openspiel_env"),
+        # What the tools of `LLM_TRAINERS` import.
+        requirements=(
+            "cachetools",
+            "codetiming",
+            "fastapi",
+            "func_timeout",
+            "hydra-core",
+            "omegaconf",
+            "pillow",
+            "ray",
+            "tensordict>=0.8,<=0.10,!=0.9.0",
+            "torchdata",
+            "uvicorn",
+        ),
+    ),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
@@ -58,6 +76,9 @@ GROUPS = {
         requirements=("gymnasium[array-api,box2d,jax,mujoco,torch]",),
     ),
 }
+
+LLM_TRAINERS = ("verl==0.9.1", "skyrl-gym==0.4.0")
+"""Taken without what they pin, which excludes TRL's; what their tools import is in a group."""
 
 OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
 
@@ -148,6 +169,17 @@ def torch(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "torch", *arguments])
 
 
+def llm(arguments: Sequence[str]) -> int:
+    """Run the tests with trainers of language models: TRL, verl's and SkyRL's parts for tools."""
+    python = prepare("llm", venv=ROOT / ".venvs" / "llm")
+    names = [requirement.partition("==")[0] for requirement in LLM_TRAINERS]
+    there = subprocess.run([python, "-m", "pip", "show", "-q", *names], stderr=subprocess.DEVNULL)
+    install = [python, "-m", "pip", "install", "-q", "--no-deps", *LLM_TRAINERS]
+    if there.returncode and (status := run(install)):
+        return status
+    return run([python, "-m", "pytest", "-m", "llm", "tests/integration/llm", *arguments])
+
+
 def openenv(arguments: Sequence[str]) -> int:
     """Run the tests against OpenEnv itself: `openenv [--envs DIR]`, a checkout's environments."""
     parser = argparse.ArgumentParser(prog="dev.py openenv", add_help=False)
@@ -217,7 +249,7 @@ def setup(arguments: Sequence[str]) -> int:
     """Only make `.venv`, with everything: for an editor, or to work by hand."""
     if arguments:
         raise SetupError(f"`setup` takes no arguments, got {' '.join(arguments)!r}.")
-    prepare(*(name for name in GROUPS if name != "upstream"))
+    prepare(*(name for name in GROUPS if name not in ("llm", "upstream")))
     say(f"ready; activate it with: . {VENV.relative_to(ROOT)}/bin/activate")
     return 0
 
@@ -231,6 +263,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "environments": environments,
     "upstream": upstream,
     "torch": torch,
+    "llm": llm,
     "openenv": openenv,
     "soak": soak,
     "swarm": swarm,

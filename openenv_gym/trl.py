@@ -232,7 +232,7 @@ def _trl_release() -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
-# -- datasets and rewards ---------------------------------------------------------------------------
+# -- datasets and rewards -----------------------------------------------------------------------
 
 
 def rows(
@@ -310,7 +310,7 @@ def _episodes(environments: Any, episodes: Any) -> list[Episode | None]:
     return list(episodes)
 
 
-# -- rollouts -----------------------------------------------------------------------------------------
+# -- rollouts -----------------------------------------------------------------------------------
 
 Generate = Callable[[list[list[int]], Any], tuple[list[list[int]], list[list[float]] | None]]
 """Generates a completion for each of some prompts, as ids; returns those and their log-probs."""

@@ -6,10 +6,12 @@ Google's style, which has to describe every argument (`transformers.utils.get_js
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal
 
 from openenv_gym import errors
 from openenv_gym.agents.tools import AgentTool
@@ -45,7 +47,7 @@ def tool_function(tool: AgentTool, run: Run) -> Callable[..., Any]:
         default = inspect.Parameter.empty
         if name not in required:
             default = schema.get("default")
-            hint = hint if default is not None else Optional[hint]
+            hint = hint if default is not None else hint | None
         parameters.append(
             inspect.Parameter(
                 name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=hint
@@ -95,7 +97,9 @@ def hint_of(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
     if isinstance(kind, list):
         choices = [{**schema, "type": each} for each in kind]
     if choices:
-        return Union[tuple(hint_of(each, definitions, depth + 1) for each in choices)]
+        return functools.reduce(
+            operator.or_, (hint_of(each, definitions, depth + 1) for each in choices)
+        )
     if kind == "array":
         items = schema.get("items")
         return list[hint_of(items, definitions, depth + 1)] if isinstance(items, dict) else list  # type: ignore[misc]

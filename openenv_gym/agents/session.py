@@ -249,7 +249,7 @@ class AgentSession:
             refused = seen.error is not None
             text = seen.error.message if seen.error is not None else result_text(seen.result)
         else:
-            fields = {name: value for name, value in seen}
+            fields = dict(seen)
             observe = self._rules.observe
             text = observation_text(fields, self._before) if observe is None else observe(fields)
             self._before = fields
