@@ -155,7 +155,7 @@ class _Environment:
         Returns:
             What the model is told, to be added to the prompt.
         """
-        if not self._session.connected:
+        if self._session.episode is None:
             # TRL resets one after the other: whoever comes first connects all of them at once.
             run_blocking(self._pool.connect())
         if "seed" not in row:

@@ -254,7 +254,8 @@ class AgentPool:
                 with contextlib.suppress(errors.OpenEnvGymError):
                     await session.connect()
 
-        await asyncio.gather(*(connect(each) for each in list(self._sessions)))
+        waiting = [each for each in list(self._sessions) if not each.connected]
+        await asyncio.gather(*(connect(each) for each in waiting))
 
 
 _NO_RECIPE = frozenset({"self", "__class__"})
