@@ -33,12 +33,6 @@ def pool_of(url: str | list[str], **options: Any) -> AgentPool:
     return AgentPool("openenv/Remote-v0", base_url=url, **options)
 
 
-def code_of(seed: int) -> int:
-    vault = Vault()
-    vault.reset(seed=seed)
-    return vault.code
-
-
 async def guesser(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
     """Guesses one digit after the other."""
     digit = sum(message["role"] == "assistant" for message in messages)
@@ -54,11 +48,13 @@ def test_an_episode_of_tools(vault: str) -> None:
         session = pool.session()
         assert session.episode is None
         begun = run_blocking(session.begin(seed=3, options={"hint": " Hm."}))
-        assert begun.text == f"The vault hums {code_of(3) % 2}. Hm."
+        assert begun.text == f"The vault hums {Vault.code_of(3) % 2}. Hm."
         assert run_blocking(session.call("look", {})).text == '{"colour": "grey", "dents": [1, 2]}'
-        turn = run_blocking(session.call("guess", {"digit": (code_of(3) + 1) % 10, "tone": "rude"}))
+        turn = run_blocking(
+            session.call("guess", {"digit": (Vault.code_of(3) + 1) % 10, "tone": "rude"})
+        )
         assert (turn.text, turn.reward, turn.done, turn.refused) == ("shut", -0.5, False, False)
-        turn = run_blocking(session.call("guess", {"digit": code_of(3)}))
+        turn = run_blocking(session.call("guess", {"digit": Vault.code_of(3)}))
         assert (turn.text, turn.reward, turn.done) == ("open", 0.5, True)
         episode = session.episode
         assert episode is not None
@@ -90,7 +86,7 @@ def test_what_an_agent_does_wrong_is_told_to_it(
         assert (turn.refused, turn.done, turn.reward) == (True, False, 0.0)
         assert session.episode is not None
         assert session.episode.refused == 1
-        assert run_blocking(session.call("guess", {"digit": code_of(1)})).done
+        assert run_blocking(session.call("guess", {"digit": Vault.code_of(1)})).done
 
 
 def test_nothing_can_be_done_before_an_episode_begins(vault: str) -> None:
@@ -133,9 +129,11 @@ def test_the_members_of_a_group_play_the_same_episode(vault: str) -> None:
 
     played = asyncio.run(group())
     assert {each.messages[0]["content"] for each in played[:3]} == {
-        f"The vault hums {code_of(4) % 2}."
+        f"The vault hums {Vault.code_of(4) % 2}."
     }
-    assert [each.episode.turns for each in played[:4]] == [code_of(4) + 1] * 3 + [code_of(8) + 1]
+    assert [each.episode.turns for each in played[:4]] == [Vault.code_of(4) + 1] * 3 + [
+        Vault.code_of(8) + 1
+    ]
     assert all(each.reward == 0.5 for each in played)
 
 
@@ -150,7 +148,7 @@ def test_a_trajectory_is_a_conversation_with_a_mask(vault: str) -> None:
             return await play(session, guesser, seed=4, prompt=prompt, mode="tools", max_replies=2)
 
     played = asyncio.run(one())
-    assert code_of(4) > 1
+    assert Vault.code_of(4) > 1
     assert [message["role"] for message in played.messages] == [
         "system",
         "user",
@@ -159,7 +157,7 @@ def test_a_trajectory_is_a_conversation_with_a_mask(vault: str) -> None:
         "assistant",
         "tool",
     ]
-    assert played.messages[1]["content"] == f"Open it. The vault hums {code_of(4) % 2}."
+    assert played.messages[1]["content"] == f"Open it. The vault hums {Vault.code_of(4) % 2}."
     assert played.messages[3] == {
         "role": "tool",
         "name": "guess",
@@ -337,7 +335,7 @@ def test_a_pool_arrives_elsewhere_with_what_it_knows(vault: str) -> None:
         with other:
             session = other.session()
             run_blocking(session.begin(seed=2))
-            assert run_blocking(session.call("guess", {"digit": code_of(2)})).done
+            assert run_blocking(session.call("guess", {"digit": Vault.code_of(2)})).done
 
 
 @pytest.mark.parametrize(

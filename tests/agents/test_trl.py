@@ -36,12 +36,6 @@ def factory(vault: str) -> Iterator[Any]:
     made.close()
 
 
-def code_of(seed: int) -> int:
-    world = Vault()
-    world.reset(seed=seed)
-    return world.code
-
-
 def test_neither_trl_nor_torch_is_imported() -> None:
     code = "import sys, openenv_gym.trl; print({'trl', 'torch', 'transformers'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -94,10 +88,10 @@ def test_a_tool_has_hints_and_a_docstring_for_each_argument(factory: Any) -> Non
 def test_an_episode_as_trl_plays_it(factory: Any) -> None:
     env = factory()
     row = {"prompt": [{"role": "user", "content": "Open."}], "seed": 3, "other": None}
-    assert env.reset(**row) == f"The vault hums {code_of(3) % 2}."
+    assert env.reset(**row) == f"The vault hums {Vault.code_of(3) % 2}."
     assert (env.get_reward(), env.done) == (0.0, False)
     assert env.look() == '{"colour": "grey", "dents": [1, 2]}'
-    assert env.guess(digit=code_of(3), tone="rude") == "open"
+    assert env.guess(digit=Vault.code_of(3), tone="rude") == "open"
     assert (env.get_reward(), env.reward, env.done) == (0.0, 0.0, True)
     assert env.episode.components == {"found": 1.0, "polite": -1.0}
 
@@ -125,7 +119,7 @@ def test_wrong_calls_are_exceptions_that_a_model_can_read(
 def test_a_call_after_the_end_says_that_it_is_over(factory: Any) -> None:
     env = factory()
     env.reset(seed=1)
-    env.guess(code_of(1))
+    env.guess(Vault.code_of(1))
     with pytest.raises(errors.InvalidActionError, match="The episode is over"):
         env.look()
 
@@ -136,7 +130,7 @@ def test_the_members_of_a_group_begin_alike(factory: Any) -> None:
     for env, row in zip(members, given, strict=True):
         env.reset(**row)
     for env, row in zip(members, given, strict=True):
-        assert env.guess(code_of(row["seed"])) == "open"
+        assert env.guess(Vault.code_of(row["seed"])) == "open"
     assert [row["seed"] for row in given] == [5] * 4 + [6] * 4 + [7] * 4
 
 
@@ -185,7 +179,7 @@ def test_the_first_reset_connects_all_environments(vault: str) -> None:
 def play_in_child(factory: Any, results: Any) -> None:
     env = factory()
     said = env.reset(seed=3)
-    results.put((said, env.guess(code_of(3)), env.get_reward(), inspect.getdoc(env.guess)))
+    results.put((said, env.guess(Vault.code_of(3)), env.get_reward(), inspect.getdoc(env.guess)))
     factory.close()
 
 
@@ -217,7 +211,7 @@ def test_components_are_reward_functions(factory: Any) -> None:
     members = [factory() for _ in range(2)]
     for env, tone in zip(members, ("kind", "rude"), strict=True):
         env.reset(seed=3)
-        env.guess(code_of(3), tone)
+        env.guess(Vault.code_of(3), tone)
     polite = component("polite")
     assert polite.__name__ == "polite"
     arguments: dict[str, Any] = {"prompts": [], "completions": [], "environments": members}

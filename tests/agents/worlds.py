@@ -45,6 +45,13 @@ class Vault(MCPEnvironment):
         hint = (options or {}).get("hint", "")
         return ToolResultText(text=f"The vault hums {self.code % 2}.{hint}")
 
+    @staticmethod
+    def code_of(seed: int) -> int:
+        """Return the code that a seed decides."""
+        vault = Vault()
+        vault.reset(seed=seed)
+        return vault.code
+
     @tool
     def guess(self, digit: int, tone: Literal["kind", "rude"] = "kind") -> str:
         """Guess the code.
