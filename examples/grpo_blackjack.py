@@ -25,7 +25,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 from datasets import Dataset
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
@@ -83,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
         "num_servers": options.servers,
         "rubric": RUBRIC,
         "unfinished_reward": -1.0,  # a model that does not play could not lose
+        "refused_reward": -0.05,  # for calls after the end, say
     }
     parts = [component(name) for name in PARTS]
     adapter: Any
@@ -110,30 +111,35 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Return a tokenizer of the words that this game has."""
-    words = "hit stand wins draw lose forfeited player ace jack queen king " + " ".join(
-        str(number) for number in range(2, 31)
-    )
-    text = (
-        "Play. user assistant tool You are playing blackjack against the dealer. Your cards: , "
-        "(total , an ace counts 11). The dealer shows: . Answer with one word: or "
-        "The dealer's cards: . The game is over: you win, a draw; you have it"
-    )
+    """Return a tokenizer of the words that this game has; it gives back every text as it was."""
     whole = Tokenizer(models.WordLevel(unk_token="<unk>"))
-    whole.pre_tokenizer = pre_tokenizers.Whitespace()
+    words = pre_tokenizers.Split(Regex(r" ?\w+| ?[^\w\s]|\s"), behavior="isolated")
+    whole.pre_tokenizer, whole.decoder = words, decoders.Fuse()
     special = ["<unk>", "<|pad|>", "<|im_start|>", "<|im_end|>"]
-    whole.train_from_iterator([words, text], trainers.WordLevelTrainer(special_tokens=special))
+    whole.train_from_iterator(_sentences(), trainers.WordLevelTrainer(special_tokens=special))
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=whole,
         unk_token="<unk>",
         pad_token="<|pad|>",
         eos_token="<|im_end|>",
         padding_side="left",
+        clean_up_tokenization_spaces=False,
     )
     tokenizer.add_tokens([CALL.format(name) for name in ("hit", "stand")])
     tokenizer.chat_template = CHAT
     tokenizer.response_template = RESPONSE
     return tokenizer
+
+
+def _sentences() -> list[str]:
+    cards = ["ace", *map(str, range(2, 31))]
+    return [
+        "user\nassistant\ntool\nPlay.\nYou are playing blackjack against the dealer.\n",
+        *(f"Your cards: {card}, {card} (total {card}, an ace counts 11).\n" for card in cards),
+        "The dealer shows: ace.\nAnswer with one word: hit or stand.\nhit\nstand\n",
+        "The dealer's cards: ace.\nThe game is over: you win.\nThe game is over: you lose.\n",
+        "The game is over: a draw.\nThe game is over: you have forfeited it.\n' is no legal action.",
+    ]
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
@@ -158,7 +164,7 @@ def make_config(folder: str, steps: int, seed: int, weights: list[float]) -> GRP
         output_dir=folder,
         per_device_train_batch_size=64,
         num_generations=8,
-        max_completion_length=40,
+        max_completion_length=64,
         max_steps=steps,
         learning_rate=3e-3,
         lr_scheduler_type="constant",
@@ -179,10 +185,10 @@ def report(history: list[dict[str, Any]]) -> dict[str, float]:
     """Print what the steps were like at first and at last; return the latter."""
     logged = [entry for entry in history if "reward" in entry]
     few = max(1, len(logged) // 8)
-    names = ["reward", *(f"rewards/{name}/mean" for name in PARTS), "completions/mean_length"]
+    names = ["reward", *(f"rewards/{name}/mean" for name in PARTS), "tools/failure_frequency"]
     print(f"{'mean of':28}{f'first {few} steps':>16}{f'last {few} steps':>16}")
     last = {}
-    for name in names:
+    for name in (each for each in names if each in logged[0]):
         means = []
         for chosen in (logged[:few], logged[-few:]):
             values = [entry[name] for entry in chosen if entry.get(name) == entry.get(name)]

@@ -17,6 +17,7 @@ PAGES = [
     "docs/clients.md",
     "docs/discovery.md",
     "docs/environments.md",
+    "docs/llm_trainers.md",
     "docs/mcp.md",
     "docs/multi_agent.md",
     "docs/rubrics.md",

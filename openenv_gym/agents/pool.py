@@ -57,6 +57,8 @@ class AgentPool:
             the episode, `Episode.failure` tells of it, and the next episode has another server.
         failure_reward: With ``"end"``: what an episode earns by that.
         unfinished_reward: What an episode earns that the agent leaves before its end.
+        refused_reward: What a turn earns that was refused: a call with arguments that do not fit, a
+            tool that failed, anything after the end.
         max_turns: Turns after which an episode is truncated; by default the id's own limit.
         observe: Makes words of an observation's fields; by default `observation_text`.
         reset_options: Options of each reset.
@@ -80,6 +82,7 @@ class AgentPool:
         on_failure: OnFailure = "raise",
         failure_reward: float = 0.0,
         unfinished_reward: float = 0.0,
+        refused_reward: float = 0.0,
         max_turns: int | None = None,
         observe: Observe | None = None,
         reset_options: dict[str, Any] | None = None,
@@ -118,6 +121,7 @@ class AgentPool:
             on_failure=on_failure,
             failure_reward=float(failure_reward),
             unfinished_reward=float(unfinished_reward),
+            refused_reward=float(refused_reward),
             max_turns=entry.max_episode_steps if max_turns is None else max_turns,
             observe=observe,
             options=dict(reset_options or {}),

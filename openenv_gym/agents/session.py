@@ -41,6 +41,7 @@ class Rules:
         on_failure: What becomes of an episode whose server fails.
         failure_reward: With ``"end"``: what such an episode earns by that.
         unfinished_reward: What an episode earns that the agent leaves before its end.
+        refused_reward: What a turn earns that was refused, also one after the end.
         max_turns: Turns after which an episode is truncated; None for what the id says.
         observe: Makes words of observations, in place of `observation_text`.
         options: Options of each reset.
@@ -49,6 +50,7 @@ class Rules:
     on_failure: OnFailure = "raise"
     failure_reward: float = 0.0
     unfinished_reward: float = 0.0
+    refused_reward: float = 0.0
     max_turns: int | None = None
     observe: Observe | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -217,7 +219,9 @@ class AgentSession:
             if episode.failure is not None and episode.must_raise:
                 raise episode.failure
             if episode.done:
-                return Turn(_OVER, done=True, truncated=episode.truncated, refused=True)
+                turn = self._refusal(_OVER, done=True, truncated=episode.truncated)
+                episode.add(turn)
+                return turn
             turn = await self._play(episode, payload)
             limit = self._rules.max_turns
             if not turn.done and limit is not None and episode.turns + 1 >= limit:
@@ -232,7 +236,7 @@ class AgentSession:
                 raise errors.SessionClosedError("The session was closed.", hint="Begin anew.")
             return self._read(await self._client.step(payload()))
         except errors.InvalidActionError as error:
-            return Turn(str(error), refused=True)
+            return self._refusal(str(error))
         except errors.OpenEnvGymError as error:
             # What the step did is unknown, or the server is: another session is as good as new.
             await self._drop()
@@ -242,6 +246,9 @@ class AgentSession:
                 raise
             text = f"{_OVER} Its environment failed."
             return Turn(text, self._rules.failure_reward, done=True, truncated=True)
+
+    def _refusal(self, text: str, **more: Any) -> Turn:
+        return Turn(text, self._rules.refused_reward, refused=True, **more)
 
     def _read(self, result: StepResult[Any]) -> Turn:
         seen, refused = result.observation, False
@@ -255,9 +262,10 @@ class AgentSession:
             self._before = fields
         metadata = dict(result.metadata)
         components = metadata.get(_COMPONENTS)
+        reward = 0.0 if result.reward is None else float(result.reward)
         return Turn(
             text,
-            0.0 if result.reward is None else float(result.reward),
+            reward + self._rules.refused_reward if refused else reward,
             done=bool(result.done),
             truncated=bool(result.truncated),
             refused=refused,

@@ -61,7 +61,7 @@ def test_an_episode_of_tools(vault: str) -> None:
         assert (episode.turns, episode.reward, episode.score, episode.done) == (3, 0.0, 0.0, True)
         assert episode.components == {"found": 1.0, "polite": -1.0}
         assert run_blocking(session.call("look", {})).text == "The episode is over."
-        assert episode.turns == 3
+        assert (episode.turns, episode.refused, episode.reward) == (4, 1, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,17 @@ def test_what_an_agent_does_wrong_is_told_to_it(
         assert session.episode is not None
         assert session.episode.refused == 1
         assert run_blocking(session.call("guess", {"digit": Vault.code_of(1)})).done
+
+
+def test_what_was_refused_earns_what_the_rules_say(vault: str) -> None:
+    with pool_of(vault, refused_reward=-0.25) as pool:
+        session = pool.session()
+        run_blocking(session.begin(seed=1))
+        for name, arguments in (("fly", {}), ("guess", {"digit": 12}), ("guess", {"digit": "x"})):
+            assert run_blocking(session.call(name, arguments)).reward == -0.25
+        run_blocking(session.call("guess", {"digit": Vault.code_of(1)}))
+        run_blocking(session.call("look", {}))
+        assert session.score == 0.5 - 4 * 0.25
 
 
 def test_nothing_can_be_done_before_an_episode_begins(vault: str) -> None:
