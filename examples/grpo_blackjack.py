@@ -138,7 +138,8 @@ def _sentences() -> list[str]:
         *(f"Your cards: {card}, {card} (total {card}, an ace counts 11).\n" for card in cards),
         "The dealer shows: ace.\nAnswer with one word: hit or stand.\nhit\nstand\n",
         "The dealer's cards: ace.\nThe game is over: you win.\nThe game is over: you lose.\n",
-        "The game is over: a draw.\nThe game is over: you have forfeited it.\n' is no legal action.",
+        "The game is over: a draw.\nThe game is over: you have forfeited it.\n",
+        "' is no legal action.",
     ]
 
 
@@ -165,8 +166,9 @@ def make_config(folder: str, steps: int, seed: int, weights: list[float]) -> GRP
         per_device_train_batch_size=64,
         num_generations=8,
         max_completion_length=64,
+        max_tool_calling_iterations=4,
         max_steps=steps,
-        learning_rate=3e-3,
+        learning_rate=1e-2,
         lr_scheduler_type="constant",
         reward_weights=weights,
         beta=0.0,

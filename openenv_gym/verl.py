@@ -168,7 +168,7 @@ class _Trajectories:
             self._pool.give_back(found[0])
 
 
-_of_pools: weakref.WeakKeyDictionary[AgentPool, _Trajectories] = weakref.WeakKeyDictionary()
+_of_pools: dict[AgentPool, _Trajectories] = {}
 _of_pools_lock = threading.Lock()
 
 

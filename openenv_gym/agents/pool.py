@@ -119,9 +119,9 @@ class AgentPool:
         self._made_with = session_options(entry, None, {**entry.kwargs, **options})
         self._rules = Rules(
             on_failure=on_failure,
-            failure_reward=float(failure_reward),
-            unfinished_reward=float(unfinished_reward),
-            refused_reward=float(refused_reward),
+            failure_reward=failure_reward,
+            unfinished_reward=unfinished_reward,
+            refused_reward=refused_reward,
             max_turns=entry.max_episode_steps if max_turns is None else max_turns,
             observe=observe,
             options=dict(reset_options or {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
@@ -61,6 +62,12 @@ class Rules:
                 f"on_failure={self.on_failure!r:.80}: expected 'raise' or 'end'.",
                 field="on_failure",
             )
+        for name in ("failure_reward", "unfinished_reward", "refused_reward"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise errors.InvalidOptionError(
+                    f"{name}={value!r:.80}: expected a finite number.", field=name
+                )
         if self.max_turns is not None and (type(self.max_turns) is not int or self.max_turns < 1):
             raise errors.InvalidOptionError(
                 f"max_turns={self.max_turns!r:.80}: expected an integer from 1, or none.",

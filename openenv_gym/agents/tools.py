@@ -150,6 +150,11 @@ def _chosen(own: list[AgentTool], actions: list[AgentTool], choice: ToolChoice) 
         chosen = own or actions
     elif choice in ("tools", "actions"):
         chosen = own if choice == "tools" else actions
+    elif isinstance(choice, str):
+        raise errors.InvalidOptionError(
+            f"tools={choice!r:.80}: expected 'auto', 'tools', 'actions', or a list of names.",
+            field="tools",
+        )
     else:
         by_name = {each.name: each for each in (*actions, *own)}
         by_name |= {each.target: each for each in own if each.target}

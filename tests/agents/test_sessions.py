@@ -19,6 +19,7 @@ from openenv_gym import errors
 from openenv_gym.agents import AgentPool, Trajectory, play, play_all
 from openenv_gym.client.background import run_blocking
 from tests.agents.worlds import Line, Vault
+from tests.support.fake_openenv import FakeOpenEnv
 from tests.support.serving import serving
 from tests.support.waiting import eventually
 
@@ -249,6 +250,36 @@ def test_a_session_is_used_by_threads_one_call_after_the_other(vault: str) -> No
         assert (session.episode.turns, session.episode.refused) == (8, 0)
 
 
+DROP = {
+    "action": {
+        "title": "DropAction",
+        "description": "Drops a disc.",
+        "type": "object",
+        "properties": {"metadata": {"type": "object"}, "column": {"type": "integer", "minimum": 0}},
+        "required": ["column"],
+    },
+    "observation": {"type": "object", "properties": {"count": {"type": "integer"}}},
+}
+
+
+def test_servers_of_openenv_are_played_and_lost_as_others_are() -> None:
+    with FakeOpenEnv(schema=DROP) as server, pool_of(server.url, on_failure="end") as pool:
+        (tool,) = pool.abilities.tools
+        assert (tool.name, tool.description) == ("act", "Drops a disc.")
+        session = pool.session()
+        assert run_blocking(session.begin(seed=3)).text == 'count: 0\nlast: {"seed": 3}'
+        turn = run_blocking(session.call("act", {"column": 2}))
+        assert (turn.text, turn.reward) == ('count: 1\nlast: {"column": 2}', 1.0)
+        server.kill_connections()
+        assert run_blocking(session.call("act", {"column": 2})).done
+        assert session.episode is not None
+        assert isinstance(session.episode.failure, errors.OpenEnvGymError)
+        assert run_blocking(session.begin(seed=4)).text == 'count: 0\nlast: {"seed": 4}'
+        # Lost between two episodes: nobody notices.
+        server.kill_connections()
+        assert run_blocking(session.begin(seed=5)).text == 'count: 0\nlast: {"seed": 5}'
+
+
 # -- failures -----------------------------------------------------------------------------------
 
 
@@ -355,6 +386,8 @@ def test_a_pool_arrives_elsewhere_with_what_it_knows(vault: str) -> None:
         ({"num_servers": 0}, "num_servers"),
         ({"on_failure": "ignore"}, "on_failure"),
         ({"max_turns": 0}, "max_turns"),
+        ({"refused_reward": "x"}, "refused_reward"),
+        ({"failure_reward": float("nan")}, "failure_reward"),
         ({"timeout_s": -1}, "timeout_s"),
         ({"base_url": []}, "base_url"),
         ({"base_url": "http://127.0.0.1:9", "provider": "process"}, "base_url"),

@@ -32,6 +32,8 @@ def test_tools_are_chosen_by_name() -> None:
     assert [tool.name for tool in abilities.tools] == ["look"]
     with pytest.raises(errors.InvalidOptionError, match="no 'fly', only act, guess, look"):
         Abilities.of(described(Vault()), ["fly"])
+    with pytest.raises(errors.InvalidOptionError, match="or a list of names"):
+        Abilities.of(described(Vault()), "look")
     with pytest.raises(errors.InvalidOptionError, match="none of these"):
         Abilities.of(described(Line()), "tools")
 
