@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,11 @@ import pytest
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
-def examples_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    assert str(EXAMPLES) in sys.path
+def found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have examples found by their names, also by spawned children and by servers."""
+    monkeypatch.syspath_prepend(str(HERE.parents[2] / "examples"))
+    monkeypatch.syspath_prepend(str(HERE))

@@ -180,28 +180,9 @@ def test_the_example_learns(adapter: str, capsys: pytest.CaptureFixture[str]) ->
 # -- AsyncGRPO ----------------------------------------------------------------------------------
 
 
-def talking_loop() -> Any:
-    """Return TRL's loop of rollouts, with a script where it would ask vLLM."""
-    from trl.experimental.async_grpo.async_rollout_worker import _AsyncRolloutLoop
-
-    class TalkingLoop(_AsyncRolloutLoop):
-        async def _generate_one_turn(self, prompt_ids: list[int]) -> Any:
-            call = '<tool_call>{"name": "play", "arguments": {"action": "stand"}}</tool_call>'
-            said = self.tokenizer.convert_tokens_to_ids(call)
-            ids = [self.eos_token_ids[0]] if said in prompt_ids else [said, self.eos_token_ids[0]]
-            return ids, [0.0] * len(ids)
-
-    return TalkingLoop
-
-
-def run_in_child(kwargs: dict[str, Any], shared: dict[str, Any]) -> None:
-    from trl.experimental.async_grpo.async_rollout_worker import _child_main
-
-    _child_main(talking_loop(), kwargs, **shared)
-
-
 def test_the_loop_of_async_grpo_plays_in_a_spawned_child() -> None:
     import grpo_blackjack as example
+    from async_child import run_in_child
     from datasets import Dataset
 
     made = environment("openenv/TextBlackjack-v0", provider="process", tools=["play"])
@@ -240,7 +221,7 @@ def test_the_loop_of_async_grpo_plays_in_a_spawned_child() -> None:
     thread = threading.Thread(target=drain)
     thread.start()
     try:
-        samples = [shared["samples_queue"].get(timeout=120) for _ in range(16)]
+        samples = [shared["samples_queue"].get(timeout=240) for _ in range(16)]
         assert not shared["failed_event"].is_set()
     finally:
         shared["stop_event"].set()
