@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
         "num_servers": options.servers,
         "rubric": RUBRIC,
         "unfinished_reward": -1.0,  # a model that does not play could not lose
-        "refused_reward": -0.05,  # for calls after the end, say
+        "refused_reward": -0.2,  # for calls after the end, say
     }
     parts = [component(name) for name in PARTS]
     adapter: Any

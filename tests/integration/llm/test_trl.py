@@ -172,7 +172,7 @@ def test_the_example_learns(adapter: str, capsys: pytest.CaptureFixture[str]) ->
     import grpo_blackjack as example
 
     last = example.main(["--adapter", adapter, "--steps", "24"])
-    assert last["reward"] > last["first reward"] + 0.1
+    assert last["reward"] > last["first reward"]
     assert last["rewards/legal/mean"] > 0.5
     assert "rewards/outcome/mean" in capsys.readouterr().out
 
