@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
         "num_servers": options.servers,
         "rubric": RUBRIC,
         "unfinished_reward": -1.0,  # a model that does not play could not lose
-        "refused_reward": -0.2,  # for calls after the end, say
+        "refused_reward": -0.05,  # for calls after the end, say
     }
     parts = [component(name) for name in PARTS]
     adapter: Any
@@ -168,7 +168,7 @@ def make_config(folder: str, steps: int, seed: int, weights: list[float]) -> GRP
         max_completion_length=64,
         max_tool_calling_iterations=4,
         max_steps=steps,
-        learning_rate=1e-2,
+        learning_rate=3e-3,
         lr_scheduler_type="constant",
         reward_weights=weights,
         beta=0.0,
