@@ -39,6 +39,8 @@ BENCHMARKS = {
     "vector-cartpole": "benchmarks.vector_cartpole:DEFAULT",
     "vector-cartpole-native": "benchmarks.vector_cartpole:NATIVE",
     "vector-trivial": "benchmarks.vector_trivial:BENCHMARK",
+    "recording-cartpole": "benchmarks.recording:CARTPOLE",
+    "recording-atari": "benchmarks.recording:ATARI",
     "sessions-2048": "benchmarks.sessions:RATE",
     "memory-session": "benchmarks.sessions:MEMORY",
 }

@@ -20,7 +20,9 @@ PAGES = [
     "docs/llm_trainers.md",
     "docs/mcp.md",
     "docs/multi_agent.md",
+    "docs/recording.md",
     "docs/rubrics.md",
+    "docs/spaces.md",
     "docs/vector.md",
 ]
 BLOCKS = [
