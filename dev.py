@@ -57,7 +57,25 @@ GROUPS = {
         # Everything that Gymnasium ships environments of, and every kind of array that it knows.
         requirements=("gymnasium[array-api,box2d,jax,mujoco,torch]",),
     ),
+    # One release of each: equal curves are only promised for those that were seen to be equal.
+    "trainers": Group(
+        environments=("atari_env",),
+        requirements=(
+            "matplotlib>=3.8",
+            "opencv-python-headless>=4.8",
+            "stable-baselines3==2.9.2",
+            "tianshou==2.0.1; python_version >= '3.11'",
+            "torch==2.13.0",
+            "torchrl==0.14.1",
+            "tyro>=1.0",
+        ),
+    ),
+    # In a virtual environment of its own: it wants Gymnasium 1.2.2.
+    "rllib": Group(environments=(), requirements=("ray[rllib]==2.60.0", "torch==2.13.0")),
 }
+
+# Groups with a virtual environment of their own below `.venvs`.
+APART = ("upstream", "trainers", "rllib")
 
 OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
 
@@ -217,7 +235,7 @@ def setup(arguments: Sequence[str]) -> int:
     """Only make `.venv`, with everything: for an editor, or to work by hand."""
     if arguments:
         raise SetupError(f"`setup` takes no arguments, got {' '.join(arguments)!r}.")
-    prepare(*(name for name in GROUPS if name != "upstream"))
+    prepare(*(name for name in GROUPS if name not in APART))
     say(f"ready; activate it with: . {VENV.relative_to(ROOT)}/bin/activate")
     return 0
 
