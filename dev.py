@@ -26,6 +26,7 @@ from tools.venvs import ROOT, SetupError, digest_of, ensure_venv, read_stamp
 
 VENV = ROOT / ".venv"
 OLDEST_PYTHON = (3, 10)
+TORCH = "2.13.0"  # of the trainers
 
 
 @dataclass(frozen=True)
@@ -58,24 +59,33 @@ GROUPS = {
         requirements=("gymnasium[array-api,box2d,jax,mujoco,torch]",),
     ),
     # One release of each: equal curves are only promised for those that were seen to be equal.
+    "ppo": Group(
+        environments=("atari_env",),
+        requirements=("opencv-python-headless>=4.8", f"torch=={TORCH}", "tyro>=1.0"),
+    ),
     "trainers": Group(
         environments=("atari_env",),
         requirements=(
-            "matplotlib>=3.8",
-            "opencv-python-headless>=4.8",
             "stable-baselines3==2.9.2",
             "tianshou==2.0.1; python_version >= '3.11'",
-            "torch==2.13.0",
             "torchrl==0.14.1",
-            "tyro>=1.0",
         ),
     ),
     # In a virtual environment of its own: it wants Gymnasium 1.2.2.
-    "rllib": Group(environments=(), requirements=("ray[rllib]==2.60.0", "torch==2.13.0")),
+    "rllib": Group(environments=(), requirements=("ray[rllib]==2.60.0", f"torch=={TORCH}")),
 }
 
 # Groups with a virtual environment of their own below `.venvs`.
-APART = ("upstream", "trainers", "rllib")
+APART = ("upstream", "ppo", "trainers", "rllib")
+
+# Trainer -> its groups, and their virtual environment.
+TRAINERS = {
+    "ppo": (("ppo",), "trainers"),
+    "stable_baselines3": (("ppo", "trainers"), "trainers"),
+    "torchrl": (("ppo", "trainers"), "trainers"),
+    "tianshou": (("ppo", "trainers"), "trainers"),
+    "rllib": (("rllib",), "rllib"),
+}
 
 OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
 
@@ -166,6 +176,27 @@ def torch(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "torch", *arguments])
 
 
+def trainers(arguments: Sequence[str]) -> int:
+    """Train here and on servers, and compare: `trainers [--short] [--picture] [NAME...]`."""
+    parser = argparse.ArgumentParser(prog="dev.py trainers")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TRAINERS))
+    parser.add_argument("--short", action="store_true", help="only ppo, for half a minute")
+    parser.add_argument("--picture", action="store_true", help="draw the curves for the docs")
+    parsed = parser.parse_args(arguments)
+    if unknown := [name for name in parsed.names if name not in TRAINERS]:
+        parser.error(f"no trainer {', '.join(unknown)}; there are {', '.join(TRAINERS)}")
+    names = ["ppo"] if parsed.short else parsed.names or list(TRAINERS)
+    for name in names:
+        groups, venv = TRAINERS[name]
+        prepare(*groups, venv=ROOT / ".venvs" / venv)
+    if parsed.picture:
+        return run([prepare("test", "bench"), "-m", "tests.integration.trainers.picture", *names])
+    # One after the other: each has processes of its own.
+    command = [prepare("test"), "-m", "pytest", "tests/integration/trainers", "-k"]
+    marked = "trainers and not long" if parsed.short else "trainers or long"
+    return run([*command, " or ".join(names), "-m", marked])
+
+
 def openenv(arguments: Sequence[str]) -> int:
     """Run the tests against OpenEnv itself: `openenv [--envs DIR]`, a checkout's environments."""
     parser = argparse.ArgumentParser(prog="dev.py openenv", add_help=False)
@@ -249,6 +280,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "environments": environments,
     "upstream": upstream,
     "torch": torch,
+    "trainers": trainers,
     "openenv": openenv,
     "soak": soak,
     "swarm": swarm,

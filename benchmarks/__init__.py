@@ -39,6 +39,9 @@ BENCHMARKS = {
     "vector-cartpole": "benchmarks.vector_cartpole:DEFAULT",
     "vector-cartpole-native": "benchmarks.vector_cartpole:NATIVE",
     "vector-trivial": "benchmarks.vector_trivial:BENCHMARK",
+    "ppo-cartpole": "benchmarks.training:CARTPOLE",
+    "ppo-atari": "benchmarks.training:ATARI",
+    "ppo-atari-nature": "benchmarks.training:NATURE",
     "sessions-2048": "benchmarks.sessions:RATE",
     "memory-session": "benchmarks.sessions:MEMORY",
 }

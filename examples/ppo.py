@@ -12,6 +12,7 @@ both are equal to the bit, and so are the weights at the end. Needs torch and ty
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import time
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ class Args:
     max_grad_norm: float = 0.5
     """gradients are scaled down to it"""
     network: str = "nature"
-    """for pictures: `nature`, three convolutions, or `small`, one; vectors have two layers of 64"""
+    """for pictures: `nature`, or `small`, one layer of 64 on a quarter of the width and height"""
     torch_threads: int = 1
     """of PyTorch's operators"""
     curve: Path | None = None
@@ -77,15 +78,24 @@ def layer_init(layer: Any, std: float = 2**0.5, bias: float = 0.0) -> Any:
 
 
 class Scale(nn.Module):
-    """Bytes to numbers between 0 and 1."""
+    """Bytes to numbers between 0 and 1, of each row and column or of each second one."""
+
+    def __init__(self, stride: int = 1) -> None:
+        super().__init__()
+        self.stride = stride
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Scale them."""
-        return pixels.float() / 255.0
+        return pixels[..., :: self.stride, :: self.stride].float().div_(255.0)
 
 
 class Agent(nn.Module):
-    """Policy and value: apart for vectors, on common features for pictures."""
+    """Policy and value.
+
+    Attributes:
+        eye: What is done to observations once, as they arrive: it has no weights.
+        body: What policy and value have in common.
+    """
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any], network: str) -> None:
         super().__init__()
@@ -93,51 +103,45 @@ class Agent(nn.Module):
         assert shape is not None, "observations must be arrays"
         assert isinstance(envs.single_action_space, gym.spaces.Discrete), "actions must be numbers"
         actions = int(envs.single_action_space.n)
-        self.features: nn.Module
+        self.eye, self.body = nn.Identity(), nn.Identity()
         if len(shape) == 1:
-            self.features = nn.Identity()
-            self.actor = nn.Sequential(*self.hidden(shape[0]), layer_init(nn.Linear(64, actions), 0.01))
-            self.critic = nn.Sequential(*self.hidden(shape[0]), layer_init(nn.Linear(64, 1), 1.0))
-            return
-        if network == "nature":
-            width = 512
-            layers = [
-                *(layer_init(nn.Conv2d(shape[0], 32, 8, stride=4)), nn.ReLU()),
+            self.actor = self.dense([shape[0], 64, 64, actions], 0.01)
+            self.critic = self.dense([shape[0], 64, 64, 1], 1.0)
+        elif network == "nature":
+            self.body = nn.Sequential(
+                *(Scale(), layer_init(nn.Conv2d(shape[0], 32, 8, stride=4)), nn.ReLU()),
                 *(layer_init(nn.Conv2d(32, 64, 4, stride=2)), nn.ReLU()),
                 *(layer_init(nn.Conv2d(64, 64, 3, stride=1)), nn.ReLU(), nn.Flatten()),
-                *(layer_init(nn.Linear(64 * 7 * 7, width)), nn.ReLU()),
-            ]
+                *(layer_init(nn.Linear(64 * 7 * 7, 512)), nn.ReLU()),
+            )
+            self.actor, self.critic = self.dense([512, actions], 0.01), self.dense([512, 1], 1.0)
         else:
-            width = 64
-            layers = [
-                *(layer_init(nn.Conv2d(shape[0], 8, 8, stride=8)), nn.ReLU(), nn.Flatten()),
-                *(layer_init(nn.Linear(8 * 10 * 10, width)), nn.ReLU()),
-            ]
-        self.features = nn.Sequential(Scale(), *layers)
-        self.actor = layer_init(nn.Linear(width, actions), 0.01)
-        self.critic = layer_init(nn.Linear(width, 1), 1.0)
+            self.eye = nn.Sequential(Scale(2), nn.AvgPool2d(2), nn.Flatten())
+            inputs = shape[0] * (shape[1] // 4) * (shape[2] // 4)
+            self.body = nn.Sequential(layer_init(nn.Linear(inputs, 64)), nn.ReLU())
+            self.actor, self.critic = self.dense([64, actions], 0.01), self.dense([64, 1], 1.0)
 
     @staticmethod
-    def hidden(inputs: int) -> list[Any]:
-        """Return two layers."""
-        return [
-            *(layer_init(nn.Linear(inputs, 64)), nn.Tanh()),
-            *(layer_init(nn.Linear(64, 64)), nn.Tanh()),
-        ]
+    def dense(sizes: list[int], std: float) -> nn.Module:
+        """Return dense layers, with tanh between them."""
+        layers: list[nn.Module] = []
+        for inputs, outputs in itertools.pairwise(sizes[:-1]):
+            layers += [layer_init(nn.Linear(inputs, outputs)), nn.Tanh()]
+        return nn.Sequential(*layers, layer_init(nn.Linear(*sizes[-2:]), std))
 
-    def value(self, obs: torch.Tensor) -> torch.Tensor:
-        """Return the value of observations."""
-        return self.critic(self.features(obs)).flatten()
+    def value(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return the value of what the eye has seen."""
+        return self.critic(self.body(seen)).flatten()
 
     def act(
-        self, obs: torch.Tensor, action: torch.Tensor | None = None
+        self, seen: torch.Tensor, action: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return actions, unless they are given, their log-probability, the entropy, the value."""
-        features = self.features(obs)
-        policy = Categorical(logits=self.actor(features), validate_args=False)
+        hidden = self.body(seen)
+        policy = Categorical(logits=self.actor(hidden), validate_args=False)
         if action is None:
             action = policy.sample()
-        return action, policy.log_prob(action), policy.entropy(), self.critic(features).flatten()
+        return action, policy.log_prob(action), policy.entropy(), self.critic(hidden).flatten()
 
 
 def train(envs: gym.vector.VectorEnv[Any, Any, Any], args: Args) -> dict[str, Any]:
@@ -152,10 +156,10 @@ def train(envs: gym.vector.VectorEnv[Any, Any, Any], args: Args) -> dict[str, An
     agent = Agent(envs, args.network)
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 
-    # ALGO Logic: storage
+    # ALGO Logic: storage, of the shape that the first observations have
     shape = (args.num_steps, args.num_envs)
-    dtype = torch.uint8 if envs.single_observation_space.dtype == np.uint8 else torch.float32
-    obs = torch.zeros((*shape, *envs.single_observation_space.shape), dtype=dtype)
+    next_obs = agent.eye(torch.as_tensor(envs.reset(seed=args.seed)[0]))
+    obs = torch.zeros((args.num_steps, *next_obs.shape), dtype=next_obs.dtype)
     actions = torch.zeros(shape, dtype=torch.int64)
     logprobs, rewards, values = torch.zeros(shape), torch.zeros(shape), torch.zeros(shape)
     ends = torch.zeros(shape)  # this step ended its episode: nothing after it counts
@@ -166,7 +170,6 @@ def train(envs: gym.vector.VectorEnv[Any, Any, Any], args: Args) -> dict[str, An
     begin = time.perf_counter()
     curve: list[tuple[int, float]] = []
     global_step = 0
-    next_obs = torch.as_tensor(envs.reset(seed=args.seed)[0])
     over = torch.zeros(args.num_envs, dtype=torch.bool)
     updates = args.total_timesteps // (args.num_envs * args.num_steps)
     for update in range(updates):
@@ -183,7 +186,7 @@ def train(envs: gym.vector.VectorEnv[Any, Any, Any], args: Args) -> dict[str, An
 
             # TRY NOT TO MODIFY: execute the game
             array, reward, terminated, truncated, infos = envs.step(action.numpy())
-            next_obs = torch.as_tensor(array)
+            next_obs = agent.eye(torch.as_tensor(array))
             rewards[step] = torch.as_tensor(reward)
             over = torch.as_tensor(terminated | truncated)
             ends[step], terminals[step] = over, torch.as_tensor(terminated)

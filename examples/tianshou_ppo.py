@@ -45,6 +45,7 @@ def main() -> None:
     make = functools.partial(gym.make, args.env_id)
     env = make()
     observations, actions = env.observation_space, env.action_space
+    assert isinstance(actions, gym.spaces.Discrete)
     env.close()
     envs = SubprocVectorEnv([make for _ in range(args.num_envs)])
     envs.seed(args.seed)
