@@ -60,6 +60,7 @@ GROUPS = {
     ),
     # One release of each: equal curves are only promised for those that were seen to be equal.
     "ppo": Group(
+        extras=("docker",),
         environments=("atari_env",),
         requirements=("opencv-python-headless>=4.8", f"torch=={TORCH}", "tyro>=1.0"),
     ),
@@ -72,7 +73,11 @@ GROUPS = {
         ),
     ),
     # In a virtual environment of its own: it wants Gymnasium 1.2.2.
-    "rllib": Group(environments=(), requirements=("ray[rllib]==2.60.0", f"torch=={TORCH}")),
+    "rllib": Group(
+        extras=("docker",),
+        environments=(),
+        requirements=("ray[rllib]==2.60.0", f"torch=={TORCH}"),
+    ),
 }
 
 # Groups with a virtual environment of their own below `.venvs`.
