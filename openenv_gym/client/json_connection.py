@@ -27,6 +27,7 @@ class JsonConnection(Lockstep):
     Args:
         socket: An open WebSocket on which no subprotocol was chosen; `open` makes one.
         message_timeout_s: Limit of each request.
+        why_lost: Tells why a server that is watched is gone; asked where the connection breaks.
     """
 
     @classmethod
@@ -48,7 +49,8 @@ class JsonConnection(Lockstep):
                 ``unix``).
             options: Headers, token, limits.
             message_timeout_s: Limit of each request.
-            why_lost: Asked while connecting takes long.
+            why_lost: Tells why a server that is watched is gone; asked while connecting takes
+                long, and where the connection breaks.
 
         Raises:
             InvalidOptionError: The URL or a limit does not hold.
@@ -60,7 +62,7 @@ class JsonConnection(Lockstep):
             address = parse_base_url(address)
         seconds("message_timeout_s", message_timeout_s)
         socket = await WebSocket.open(address, options or WebSocketOptions(), why_lost=why_lost)
-        return cls(socket, message_timeout_s=message_timeout_s)
+        return cls(socket, message_timeout_s=message_timeout_s, why_lost=why_lost)
 
     async def request(
         self,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
 from openenv_gym import errors
-from openenv_gym.client.address import Address
+from openenv_gym.client.address import Address, Loss, not_lost
 from openenv_gym.client.link import seconds
 from openenv_gym.client.web_socket import WebSocket
 
@@ -21,6 +22,10 @@ from openenv_gym.client.web_socket import WebSocket
 __all__ = ["Lockstep"]
 
 Read = Callable[[str | bytes], dict[str, Any]]
+
+# A connection may break a moment before it is known that the server ended, and of what.
+_KNOWN_S = 2.0
+_ASK_EVERY_S = 0.05
 
 
 class Lockstep:
@@ -31,10 +36,14 @@ class Lockstep:
     Args:
         socket: An open WebSocket.
         message_timeout_s: Limit of each request.
+        why_lost: Tells why a server that is watched is gone; asked where the connection breaks.
     """
 
-    def __init__(self, socket: WebSocket, *, message_timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, socket: WebSocket, *, message_timeout_s: float = 60.0, why_lost: Loss = not_lost
+    ) -> None:
         self._socket = socket
+        self._why_lost = why_lost
         self._timeout_s = seconds("message_timeout_s", message_timeout_s)
         self._owner_pid = os.getpid()
         self._last: asyncio.Task[dict[str, Any]] | None = None
@@ -140,6 +149,9 @@ class Lockstep:
             if isinstance(self._why_closed, errors.SessionClosedError):
                 raise self._why_closed from error
             self._end(error)
+            if isinstance(error, errors.ConnectionLostError) and (lost := await self._ask_why()):
+                self._why_closed = lost
+                raise lost from error
             raise
         try:
             return turn.read(reply)
@@ -147,6 +159,17 @@ class Lockstep:
             if self.is_last(error):
                 self._end(error)
             raise
+
+    async def _ask_why(self) -> errors.ConnectionLostError | None:
+        """Return how the server ended, with its last lines, where somebody watches it."""
+        if self._why_lost is not_lost:
+            return None
+        end_s = time.monotonic() + _KNOWN_S
+        while (lost := await asyncio.to_thread(self._why_lost)) is None:
+            if time.monotonic() > end_s:
+                return None
+            await asyncio.sleep(_ASK_EVERY_S)
+        return lost
 
     async def _refuse_unasked(self, turn: _Turn) -> None:
         """End the session where a message lies there that answers nothing: it is one too many.

@@ -230,7 +230,7 @@ async def open_channel(
     """
     if mode == "production":
         socket = await WebSocket.open(address, options, path=MCP_PATH, why_lost=why_lost)
-        return ToolsChannel(socket, message_timeout_s=message_timeout_s)
+        return ToolsChannel(socket, message_timeout_s=message_timeout_s, why_lost=why_lost)
     offered = [] if protocol == "json" else [SUBPROTOCOL]
     socket = await WebSocket.open(address, options, subprotocols=offered, why_lost=why_lost)
     if socket.subprotocol == SUBPROTOCOL:
@@ -258,7 +258,7 @@ async def open_channel(
             field="options",
             hint="Configure the environment where its server is started.",
         )
-    connection = JsonConnection(socket, message_timeout_s=message_timeout_s)
+    connection = JsonConnection(socket, message_timeout_s=message_timeout_s, why_lost=why_lost)
     return JsonChannel(connection, address, options)
 
 

@@ -7,6 +7,7 @@ import itertools
 from typing import Any, NoReturn
 
 from openenv_gym import errors
+from openenv_gym.client.address import Loss, not_lost
 from openenv_gym.client.lockstep import Lockstep
 from openenv_gym.client.web_socket import WebSocket
 from openenv_gym.models import CallToolAction, ToolErrorType
@@ -25,10 +26,13 @@ class ToolsChannel(Lockstep):
     Args:
         socket: An open WebSocket at `MCP_PATH`.
         message_timeout_s: Limit of each request.
+        why_lost: Tells why a server that is watched is gone; asked where the connection breaks.
     """
 
-    def __init__(self, socket: WebSocket, *, message_timeout_s: float = 60.0) -> None:
-        super().__init__(socket, message_timeout_s=message_timeout_s)
+    def __init__(
+        self, socket: WebSocket, *, message_timeout_s: float = 60.0, why_lost: Loss = not_lost
+    ) -> None:
+        super().__init__(socket, message_timeout_s=message_timeout_s, why_lost=why_lost)
         self._ids = itertools.count(1)
 
     async def reset(self, kwargs: dict[str, Any]) -> dict[str, Any]:

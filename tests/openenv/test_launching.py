@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -88,13 +88,14 @@ def test_options_of_the_environment() -> None:
         assert client.step(EchoAction(message="Hi")).truncated
 
 
-def test_a_server_that_dies_is_told() -> None:
-    with EchoEnv.from_env("echo_env", provider=ProcessProvider()).sync() as client:
+@pytest.mark.parametrize("protocol", ["binary", "json"])
+def test_a_server_that_dies_is_told(protocol: Literal["binary", "json"]) -> None:
+    handle = EchoEnv.from_env("echo_env", provider=ProcessProvider(), protocol=protocol)
+    with handle.sync() as client:
         client.reset()
         server: Any = client.async_client._link.server
         server._process.kill()
-        assert eventually(lambda: server.why_lost() is not None)
-        with pytest.raises(errors.ServerDiedError):
+        with pytest.raises(errors.ServerDiedError, match="SIGKILL"):
             client.step(EchoAction(message="Hi"))
 
 
