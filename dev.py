@@ -234,6 +234,15 @@ def swarm(arguments: Sequence[str]) -> int:
     return run([prepare("test"), "-m", "pytest", "-m", "swarm", *rest])
 
 
+def replays(arguments: Sequence[str]) -> int:
+    """Record a thousand steps of each environment in a process, and replay them in a container."""
+    python = prepare("test")
+    if status := _build_images(python, ()):
+        return status
+    command = [python, "-m", "pytest", "-m", "long and images", "-n", "0"]
+    return run([*command, "tests/recording/test_elsewhere.py", *arguments])
+
+
 def kubernetes(arguments: Sequence[str]) -> int:
     """Run the tests on a real cluster: `kubernetes --binaries DIR`; root and Docker are needed."""
     parser = argparse.ArgumentParser(prog="dev.py kubernetes", add_help=False)
@@ -283,6 +292,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "images": images,
     "bench": bench,
     "environments": environments,
+    "replays": replays,
     "upstream": upstream,
     "torch": torch,
     "trainers": trainers,

@@ -42,6 +42,8 @@ BENCHMARKS = {
     "ppo-cartpole": "benchmarks.training:CARTPOLE",
     "ppo-atari": "benchmarks.training:ATARI",
     "ppo-atari-nature": "benchmarks.training:NATURE",
+    "recording-cartpole": "benchmarks.recording:CARTPOLE",
+    "recording-atari": "benchmarks.recording:ATARI",
     "sessions-2048": "benchmarks.sessions:RATE",
     "memory-session": "benchmarks.sessions:MEMORY",
 }

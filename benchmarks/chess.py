@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.model import Benchmark, Contender, Limit, Peer
+from benchmarks.model import Benchmark, Contender, Peer
 
 
 __all__ = ["RANDOM", "STOCKFISH"]
@@ -12,7 +12,7 @@ __all__ = ["RANDOM", "STOCKFISH"]
 _FORM = {"action": "discrete", "observation": "planes"}
 
 
-def _benchmark(name: str, title: str, steps: int, rate: float, **opponent: Any) -> Benchmark:
+def _benchmark(name: str, title: str, steps: int, **opponent: Any) -> Benchmark:
     def contender(shown: str, env_id: str, module: str, **more: Any) -> Contender:
         options = {"id": env_id, "modules": [module], "kwargs": {**_FORM, **opponent, **more}}
         return Contender(shown, "legal_moves", options, steps)
@@ -23,17 +23,16 @@ def _benchmark(name: str, title: str, steps: int, rate: float, **opponent: Any) 
         name=name,
         title=title,
         ours=contender(*hosted, provider="process"),
-        peers=(Peer(contender(*local, package="chess_env"), Limit(rate_at_least=rate)),),
+        peers=(Peer(contender(*local, package="chess_env")),),
     )
 
 
-RANDOM = _benchmark("chess", "chess against random moves, planes and action mask", 2_000, 0.5)
+RANDOM = _benchmark("chess", "chess against random moves, planes and action mask", 2_000)
 
 STOCKFISH = _benchmark(
     "chess-stockfish",
     "chess against Stockfish, 1,000 nodes a move, planes and action mask",
     200,
-    0.8,
     opponent="stockfish",
     nodes=1_000,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import peers
-from benchmarks.model import Benchmark, Limit, Peer
+from benchmarks.model import Benchmark, Peer
 
 
 BENCHMARK = Benchmark(
@@ -24,8 +24,7 @@ BENCHMARK = Benchmark(
                 modules=("benchmarks.local",),
                 package="finrl_env",
                 steps=10_000,
-            ),
-            Limit(rate_at_least=0.3),
+            )
         ),
     ),
 )

@@ -43,6 +43,9 @@
     │   ├── SessionLostError
     │   │   └── ServerReloadedError             a development server started anew after an edit
     │   └── UnauthorizedError
+    ├── RecordingError                          a recording that cannot be made, read or played
+    │   ├── RecordingDamagedError               bytes that are not those that were written
+    │   └── RecordingWriteError (OSError)       the file cannot be written
     └── ProviderError
         ├── ProviderUnavailableError            no daemon answers, or its client is missing
         ├── ProviderPermissionError             this user may not use it
@@ -102,6 +105,9 @@ __all__ = [
     "ProviderError",
     "ProviderPermissionError",
     "ProviderUnavailableError",
+    "RecordingDamagedError",
+    "RecordingError",
+    "RecordingWriteError",
     "ResetNeededError",
     "RubricError",
     "ServerDiedError",
@@ -444,6 +450,27 @@ class UnauthorizedError(SessionError):
     """The server wants a token, or another one."""
 
     code = "unauthorized"
+
+
+class RecordingError(OpenEnvGymError):
+    """A recording cannot be made, read or played again."""
+
+    code = "recording"
+
+
+class RecordingDamagedError(RecordingError):
+    """A recording holds bytes that are not those that were written.
+
+    ``data["chunk"]`` is the number of the first chunk that cannot be read; chunks before it can.
+    """
+
+    code = "recording_damaged"
+
+
+class RecordingWriteError(RecordingError, OSError):
+    """A recording's file cannot be made or written: it exists, or there is no space or right."""
+
+    code = "recording_write"
 
 
 class ProviderError(OpenEnvGymError):

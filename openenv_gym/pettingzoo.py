@@ -19,7 +19,7 @@ import concurrent.futures
 import functools
 import secrets
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
 from openenv_gym.client.link import seconds
@@ -27,6 +27,7 @@ from openenv_gym.registration import CatalogueEntry, lookup
 from openenv_gym.registration.bridging import reach
 from openenv_gym.registration.make import choose_place, session_options
 from openenv_gym.registration.starting import open_session, start
+from openenv_gym.registration.where import Where
 
 
 try:
@@ -74,30 +75,8 @@ _WHATEVER = CatalogueEntry(id="openenv/Remote-v0")
 _MARGIN_S = 30.0  # what an answer may take beyond the time that others take
 
 
-class _Where(NamedTuple):
-    """Where a server is, or is started; arguments as those of `gymnasium.make` with our ids."""
-
-    provider: str | Provider | None = None
-    base_url: str | None = None
-    ca_file: str | None = None
-    server: SharedServer | None = None
-    allow_unisolated: bool = False
-    timeout_s: float = 120.0
-    wait_s: float = 0.0
-
-
 def aec_env(
-    target: str | None = None,
-    *,
-    provider: str | Provider | None = None,
-    base_url: str | None = None,
-    ca_file: str | None = None,
-    server: SharedServer | None = None,
-    allow_unisolated: bool = False,
-    render_mode: str | None = None,
-    timeout_s: float = 120.0,
-    wait_s: float = 0.0,
-    **options: Any,
+    target: str | None = None, *, render_mode: str | None = None, **options: Any
 ) -> RemoteAECEnv:
     """Make an environment whose agents act in turn: a true `pettingzoo.AECEnv`.
 
@@ -107,38 +86,22 @@ def aec_env(
         target: ``pettingzoo.classic.connect_four_v3`` and the like (a module with ``env`` or
             ``parallel_env``), ``module:attribute``, or one of our ids that has several agents
             (``openenv/ConnectFour-v0``). None: whatever the server at `base_url` serves.
-        provider: Where the server runs; see `gymnasium.make` with our ids.
-        base_url: Address of a server that runs already.
-        ca_file: With `base_url`, certificates (PEM) that are trusted.
-        server: What `openenv_gym.start_server` returned, to share it.
-        allow_unisolated: Run untrusted code where nothing contains it.
         render_mode: How to render; ``"human"`` shows the environment's RGB frames here.
-        timeout_s: Limit of each request.
-        wait_s: How long to wait for a place where the server is full.
-        **options: What the environment is made with.
+        **options: ``provider``, ``base_url``, ``ca_file``, ``server``, ``allow_unisolated``,
+            ``timeout_s`` and ``wait_s`` say where the server is, or is started, as with
+            `gymnasium.make`; the others are what the environment is made with.
 
     Raises:
         InvalidOptionError: There is no such environment, or it does not take an option.
         ProviderError: The server cannot be started.
         OpenEnvGymError: The session cannot be opened.
     """
-    where = _Where(provider, base_url, ca_file, server, allow_unisolated, timeout_s, wait_s)
-    made: RemoteAECEnv = _make(RemoteAECEnv, target, where, render_mode, options)
+    made: RemoteAECEnv = _make(RemoteAECEnv, target, *Where.split(options), render_mode)
     return made
 
 
 def parallel_env(
-    target: str | None = None,
-    *,
-    provider: str | Provider | None = None,
-    base_url: str | None = None,
-    ca_file: str | None = None,
-    server: SharedServer | None = None,
-    allow_unisolated: bool = False,
-    render_mode: str | None = None,
-    timeout_s: float = 120.0,
-    wait_s: float = 0.0,
-    **options: Any,
+    target: str | None = None, *, render_mode: str | None = None, **options: Any
 ) -> RemoteParallelEnv:
     """Make an environment whose agents act at once: a true `pettingzoo.ParallelEnv`.
 
@@ -148,23 +111,15 @@ def parallel_env(
 
     Args:
         target: See `aec_env`, as for the others.
-        provider: Where the server runs.
-        base_url: Address of a server that runs already.
-        ca_file: With `base_url`, certificates (PEM) that are trusted.
-        server: What `openenv_gym.start_server` returned.
-        allow_unisolated: Run untrusted code where nothing contains it.
         render_mode: How to render.
-        timeout_s: Limit of each request.
-        wait_s: How long to wait for a place where the server is full.
-        **options: What the environment is made with.
+        **options: Where the server is, and what the environment is made with.
 
     Raises:
         InvalidOptionError: There is no such environment, or it does not take an option.
         ProviderError: The server cannot be started.
         OpenEnvGymError: The session cannot be opened.
     """
-    where = _Where(provider, base_url, ca_file, server, allow_unisolated, timeout_s, wait_s)
-    made: RemoteParallelEnv = _make(RemoteParallelEnv, target, where, render_mode, options)
+    made: RemoteParallelEnv = _make(RemoteParallelEnv, target, *Where.split(options), render_mode)
     return made
 
 
@@ -173,14 +128,7 @@ def vector_env(
     *,
     num_envs: int,
     num_servers: int = 1,
-    provider: str | Provider | None = None,
-    base_url: str | None = None,
-    ca_file: str | None = None,
-    server: SharedServer | None = None,
-    allow_unisolated: bool = False,
     render_mode: str | None = None,
-    timeout_s: float = 120.0,
-    wait_s: float = 0.0,
     **options: Any,
 ) -> RemoteParallelVectorEnv:
     """Make many parallel environments that are moved together; see `RemoteParallelVectorEnv`.
@@ -190,15 +138,8 @@ def vector_env(
         num_envs: Environments.
         num_servers: Servers to spread them over, evenly; with `base_url` or `server`, sessions to
             open there.
-        provider: Where the servers run.
-        base_url: Address of a server that runs already.
-        ca_file: With `base_url`, certificates (PEM) that are trusted.
-        server: What `openenv_gym.start_server` returned.
-        allow_unisolated: Run untrusted code where nothing contains it.
         render_mode: How to render; not ``"human"``.
-        timeout_s: Limit of each request.
-        wait_s: How long to wait for a place where a server is full.
-        **options: What the environments are made with.
+        **options: Where the servers are, and what the environments are made with.
 
     Raises:
         InvalidOptionError: There is no such environment, or it does not take an option.
@@ -215,18 +156,18 @@ def vector_env(
             'render_mode="human" shows one environment, and this is a vector of them.',
             field="render_mode",
         )
-    where = _Where(provider, base_url, ca_file, server, allow_unisolated, timeout_s, wait_s)
+    where, options = Where.split(options)
     num_servers = min(num_servers, num_envs)
     each, more = divmod(num_envs, num_servers)
     sizes = [each + (index < more) for index in range(num_servers)]
 
     def open_one(size: int) -> Opened:
         wanted = {"api": RemoteParallelEnv.api, "num_envs": size}
-        return _open(target, where, render_mode, options, wanted, num_servers=num_servers)
+        return _open(target, where, options, render_mode, wanted, num_servers=num_servers)
 
     sessions = _open_at_once(open_one, sizes)
     try:
-        return RemoteParallelVectorEnv(sessions, timeout_s=timeout_s)
+        return RemoteParallelVectorEnv(sessions, timeout_s=where.timeout_s)
     except BaseException:
         _end(sessions)
         raise
@@ -307,10 +248,10 @@ def join(
         "join_s": join_s,
     }
     limit_s = 10 * turn_s + join_s + _MARGIN_S if timeout_s is None else timeout_s
-    where = _Where(
+    where = Where(
         base_url=base_url, ca_file=ca_file, server=server, timeout_s=limit_s, wait_s=wait_s
     )
-    opened = _open(target, where, None, options, wanted)
+    opened = _open(target, where, options, None, wanted)
     try:
         return SeatEnv(opened.connection, agent, release=opened.release)
     except BaseException:
@@ -329,12 +270,12 @@ def new_ticket() -> str:
 def _make(
     cls: type[Any],
     target: str | None,
-    where: _Where,
-    render_mode: str | None,
+    where: Where,
     options: dict[str, Any],
+    render_mode: str | None,
 ) -> Any:
-    recipe = functools.partial(_make, cls, target, where, render_mode, options)
-    opened = _open(target, where, render_mode, options, {"api": cls.api})
+    recipe = functools.partial(_make, cls, target, where, options, render_mode)
+    opened = _open(target, where, options, render_mode, {"api": cls.api})
     try:
         return cls(
             opened.connection,
@@ -349,9 +290,9 @@ def _make(
 
 def _open(
     target: str | None,
-    where: _Where,
-    render_mode: str | None,
+    where: Where,
     options: dict[str, Any],
+    render_mode: str | None,
     wanted: dict[str, Any],
     *,
     num_servers: int = 1,

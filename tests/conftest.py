@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.engines import docker, need_docker
+from tests.support.images import ALWAYS_BUILT
 
 
 __all__ = ["docker"]
 
 _ENVIRONMENTS = Path(__file__).parent / "envs"
-_ALWAYS_BUILT = {"atari", "coding"}
-"""Folders of the environments whose images every run of the tests has, as it has that of Echo."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` takes its choice
@@ -33,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_of_further_image(path: Path) -> bool:
-    return _ENVIRONMENTS in path.parents[1:] and path.parent.name not in _ALWAYS_BUILT
+    return _ENVIRONMENTS in path.parents[1:] and f"{path.parent.name}_env" not in ALWAYS_BUILT
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

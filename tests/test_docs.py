@@ -19,7 +19,9 @@ PAGES = [
     "docs/environments.md",
     "docs/mcp.md",
     "docs/multi_agent.md",
+    "docs/recording.md",
     "docs/rubrics.md",
+    "docs/spaces.md",
     "docs/vector.md",
 ]
 BLOCKS = [

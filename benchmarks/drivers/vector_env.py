@@ -1,11 +1,13 @@
 """Drives a vector environment; a step of a round is a step of every sub-environment.
 
-Options: ``kind`` (a name of `MAKERS`), ``modules`` to import before, and the rest for its maker.
+Options: ``kind`` (a name of `MAKERS`), ``modules`` to import before, ``record`` to write all to
+a file that is complete when a round ends, and the rest for its maker.
 """
 
 from __future__ import annotations
 
 import importlib
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from itertools import cycle, islice
@@ -65,11 +67,26 @@ def _preprocessed(env: Any) -> Any:
     return FrameStackObservation(AtariPreprocessing(env), 4)
 
 
+def _nothing() -> None:
+    """Have nothing to complete."""
+
+
 def start(options: dict[str, Any]) -> Generator[Round, None, None]:
     """Make the environments and yield their rounds."""
     for module in options["modules"]:
         importlib.import_module(module)
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _run(options, folder)
+
+
+def _run(options: dict[str, Any], folder: str) -> Generator[Round, None, None]:
     envs = MAKERS[options["kind"]](options)
+    flush: Callable[[], None] = _nothing
+    if options.get("record"):
+        from openenv_gym.recording import RecordRollout
+
+        envs = RecordRollout(envs, f"{folder}/rollout")
+        flush = envs.flush
     try:
         envs.action_space.seed(SEED)
         actions = cycle([envs.action_space.sample() for _ in range(64)])
@@ -80,6 +97,7 @@ def start(options: dict[str, Any]) -> Generator[Round, None, None]:
             begin = time.perf_counter()
             for action in islice(actions, steps):
                 step(action)
+            flush()
             return time.perf_counter() - begin
 
         yield take_round

@@ -20,6 +20,10 @@ __all__ = ["AtariOptions", "PreprocessOptions", "parse_options"]
 
 OptionsT = TypeVar("OptionsT", bound="_Options")
 
+_INT_MAX = 2**31 - 1  # of the emulator's own numbers
+_MOST_FRAMES = 10_000
+"""Of one step, almost three minutes of play: nothing can stop the emulator meanwhile."""
+
 VECTOR_ONLY = frozenset({"autoreset_mode", "batch_size", "num_threads", "thread_affinity_offset"})
 """Options of ``AtariVectorEnv`` that say how to run many games, which one game has no use for."""
 
@@ -28,18 +32,19 @@ def _check_frameskip(value: Any) -> Any:
     # JSON has no tuples: a pair that crossed the wire or a spec may arrive as a list.
     if isinstance(value, list):
         value = tuple(value)
-    if type(value) is int and value > 0:
+    if type(value) is int and 0 < value <= _MOST_FRAMES:
         return value
     if (
         isinstance(value, tuple)
         and len(value) == 2
         and all(type(limit) is int for limit in value)
-        and 0 < value[0] < value[1]
+        and 0 < value[0] < value[1] <= _MOST_FRAMES
     ):
         return value
     raise ValueError(
-        "expected a positive integer, or two of them, the first below the second (a step then "
-        "takes a number of frames drawn from the first up to, not including, the second)"
+        f"expected a positive integer up to {_MOST_FRAMES}, or two of them, the first below the "
+        "second (a step then takes a number of frames drawn from the first up to, not including, "
+        "the second)"
     )
 
 
@@ -60,8 +65,10 @@ class _Options(BaseModel):
 class AtariOptions(_Options):
     """Options without preprocessing: those of ``ALE/<Game>-v5``."""
 
-    mode: int | None = Field(default=None, ge=0, description="mode of the game")
-    difficulty: int | None = Field(default=None, ge=0, description="difficulty of the game")
+    mode: int | None = Field(default=None, ge=0, le=_INT_MAX, description="mode of the game")
+    difficulty: int | None = Field(
+        default=None, ge=0, le=_INT_MAX, description="difficulty of the game"
+    )
     obs_type: Literal["rgb", "grayscale", "ram"] = Field(
         default="rgb", description="screen in colour, screen in grey, or the console's memory"
     )
@@ -72,7 +79,10 @@ class AtariOptions(_Options):
         default=0.25, ge=0, le=1, description="how often a frame repeats the action before"
     )
     max_num_frames_per_episode: int | None = Field(
-        default=108_000, description="truncate after this many frames; None or 0 for never"
+        default=108_000,
+        ge=-_INT_MAX,
+        le=_INT_MAX,
+        description="truncate after this many frames; None or 0 for never",
     )
     sound_obs: bool = Field(default=False, description="the observation holds the sound as well")
 
@@ -81,21 +91,24 @@ class PreprocessOptions(_Options):
     """Options with ``preprocess=True``: those of ale-py's ``AtariVectorEnv``."""
 
     max_num_frames_per_episode: int = Field(
-        default=108_000, ge=1, description="truncate after this many frames"
+        default=108_000, ge=1, le=_INT_MAX, description="truncate after this many frames"
     )
     repeat_action_probability: float = Field(
         default=0.0, ge=0, le=1, description="how often a frame repeats the action before"
     )
-    img_height: int = Field(default=84, ge=1, description="height of a scaled frame")
-    img_width: int = Field(default=84, ge=1, description="width of a scaled frame")
+    img_height: int = Field(default=84, ge=1, le=1024, description="height of a scaled frame")
+    img_width: int = Field(default=84, ge=1, le=1024, description="width of a scaled frame")
     grayscale: bool = Field(default=True, description="frames in grey instead of colour")
-    stack_num: int = Field(default=4, ge=1, description="frames in an observation")
-    frameskip: int = Field(default=4, ge=1, description="frames for each step")
+    stack_num: int = Field(default=4, ge=1, le=64, description="frames in an observation")
+    frameskip: int = Field(default=4, ge=1, le=_MOST_FRAMES, description="frames for each step")
     maxpool: bool = Field(
         default=True, description="the brighter of a step's last two frames, pixel by pixel"
     )
     noop_max: int = Field(
-        default=30, ge=0, description="begin an episode with fewer than this many idle frames"
+        default=30,
+        ge=0,
+        le=_MOST_FRAMES,
+        description="begin an episode with fewer than this many idle frames",
     )
     use_fire_reset: bool = Field(
         default=True, description="begin an episode with the button, where the game has one"

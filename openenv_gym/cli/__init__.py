@@ -12,6 +12,9 @@ def run() -> None:
     """Run the command; what the console script calls."""
     try:
         from openenv_gym.cli.main import main
+    except KeyboardInterrupt:
+        print("Aborted!", file=sys.stderr)
+        sys.exit(1)
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise

@@ -116,6 +116,10 @@ def containerize(
         f"{image} has been played for {_STEPS} steps in a hardened container: observations are "
         f"{episode['observation_space']}, actions {episode['action_space']}.\n"
     )
+    for path, cls in episode["stand_ins"].items():
+        click.echo(f"{path} stands for a {cls}, which clients cannot have (docs/spaces.md, 1.13).")
+    if episode["stand_ins"]:
+        click.echo("")
     click.echo("import gymnasium\nfrom openenv_gym.providers import DockerProvider\n")
     click.echo(f"env = {line}")
 
@@ -186,7 +190,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
-def _try_out(client: Any, image: str, name: str) -> dict[str, str]:
+def _try_out(client: Any, image: str, name: str) -> dict[str, Any]:
     """Play a few steps in a container; remove an image that cannot be played.
 
     Raises:
@@ -210,17 +214,25 @@ def _try_out(client: Any, image: str, name: str) -> dict[str, str]:
                 if any(env.step(env.action_space.sample())[2:4]):
                     env.reset()
             spaces = env.observation_space, env.action_space
+            session: Any = env.unwrapped.openenv  # type: ignore[attr-defined]
+            stand_ins = session.connection.environment.get("stand_ins") or {}
         finally:
             env.close()
-    except (OpenEnvGymError, gymnasium.error.Error) as error:
-        client.api.remove_image(image)
+    except BaseException as error:  # Ctrl-C, too: nobody has seen that it can be played
+        client.api.remove_image(image, force=True)  # its container may be about to go
+        if not isinstance(error, (OpenEnvGymError, gymnasium.error.Error)):
+            raise
         hint = "Name what it needs with --pip, and what that needs of Debian with --apt."
         if isinstance(error, EnvironmentFailedError):
             hint = f"It raised this by itself. {hint}"
         raise ImageBuildError(
             f"{name} was built and cannot be played, so its image is removed: {error}", hint=hint
         ) from error
-    return {"observation_space": _short(spaces[0]), "action_space": _short(spaces[1])}
+    return {
+        "observation_space": _short(spaces[0]),
+        "action_space": _short(spaces[1]),
+        "stand_ins": dict(stand_ins),
+    }
 
 
 def _short(space: object) -> str:

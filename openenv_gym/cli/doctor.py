@@ -27,6 +27,10 @@ def doctor(as_json: bool, image: str | None, only: str | None) -> None:
 
     Exits with 1 where something that is needed does not work, or an attack was not held off.
     """
+    if image == "":
+        raise click.BadParameter("expected the name of an image", param_hint="--attack")
+    if only is not None and image is None:
+        raise click.UsageError("--only chooses among attacks, and goes with --attack.")
     if image is not None:
         from openenv_gym.doctor.command import attack
 

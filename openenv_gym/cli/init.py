@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import keyword
 import re
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
 
 import click
 
+from openenv_gym.cli.licences import LICENCES, holder_here, licence_text
 from openenv_gym.errors import ConfigurationError, InvalidOptionError
 
 
@@ -44,7 +46,18 @@ _NAMES = {"dockerignore": ".dockerignore", "gitignore": ".gitignore"}
     type=click.Choice(TEMPLATES),
     help="What to begin with; see above.",
 )
-def init(name: str, parent: Path, template: str) -> None:
+@click.option(
+    "--license",
+    "licence",
+    default="MIT",
+    show_default=True,
+    type=click.Choice(list(LICENCES)),
+    help="What others may do with it; `license` in the manifest and LICENSE say so.",
+)
+@click.option(
+    "--author", metavar="NAME", help="Whose work it is, for LICENSE; by default git's user.name."
+)
+def init(name: str, parent: Path, template: str, licence: str, author: str | None) -> None:
     r"""Begin an environment of your own: a package that works, with its tests.
 
     NAME is that of the package, such as burrow_env; `_env` is added where it is missing.
@@ -61,15 +74,15 @@ def init(name: str, parent: Path, template: str) -> None:
     cd burrow_env && pip install -e ".[dev]" && pytest
     """
     try:
-        folder = write_package(name, parent, template)
+        folder = write_package(name, parent, template, licence=licence, author=author)
     except InvalidOptionError as error:
         raise click.BadParameter(str(error), param_hint="NAME") from error
     package = folder.name
     stem = package.removesuffix("_env")
-    click.echo(f"{folder} is made, from the template {template}.")
+    click.echo(f"{folder} is made, from the template {template}, under the licence {licence}.")
     click.echo("\nNext:")
     steps = {
-        f"cd {folder}": "",
+        f"cd {shlex.quote(str(folder))}": "",
         'pip install -e ".[dev]" && pytest': "its tests pass",
         f"$EDITOR server/{stem}_environment.py": "what it does",
         "openenv-gym serve": "try it out",
@@ -79,13 +92,17 @@ def init(name: str, parent: Path, template: str) -> None:
         click.echo(f"    {command:44}{'# ' + what if what else ''}".rstrip())
 
 
-def write_package(name: str, parent: Path, template: str) -> Path:
+def write_package(
+    name: str, parent: Path, template: str, *, licence: str = "MIT", author: str | None = None
+) -> Path:
     """Make a package from a template; all of it, or nothing.
 
     Args:
         name: Its name; ``_env`` is added where it is missing.
         parent: Directory that gets its folder.
         template: One of `TEMPLATES`.
+        licence: One of `LICENCES`.
+        author: Whose work it is; by default git's user.
 
     Returns:
         Its folder.
@@ -102,7 +119,8 @@ def write_package(name: str, parent: Path, template: str) -> Path:
             field="name",
             hint="Take another name, or another place (-o DIR).",
         )
-    files = _rendered(stem, template)
+    files = _rendered(stem, template, LICENCES[licence])
+    files["LICENSE"] = licence_text(licence, author or holder_here(folder.name))
     try:
         parent.mkdir(parents=True, exist_ok=True)
         # Beside its place, so that it appears there all at once.
@@ -158,14 +176,14 @@ def _camel(stem: str) -> str:
     return "".join(word.capitalize() for word in stem.split("_"))
 
 
-def _rendered(stem: str, template: str) -> dict[str, str]:
-    """Return the package's files: text by path."""
+def _rendered(stem: str, template: str, licence: str) -> dict[str, str]:
+    """Return the package's files but for its licence: text by path."""
     sources = {}
     for folder in (_FOLDER / "common", _FOLDER / template):  # the second one wins
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 sources[path.relative_to(folder).as_posix()] = path
-    words = {"template": stem, "Template": _camel(stem)}
+    words = {"template": stem, "Template": _camel(stem), "TEMPLATE_LICENSE": licence}
     files = {}
     for name, path in sources.items():
         text = path.read_text(encoding="utf-8")
@@ -176,7 +194,8 @@ def _rendered(stem: str, template: str) -> dict[str, str]:
         text = re.sub(r"(openenv-|you/)template\b", rf"\g<1>{stem.replace('_', '-')}", text)
         text = re.sub("|".join(words), lambda match: words[match[0]], text)
         *folders, last = name.replace("template", stem).split("/")
-        files["/".join([*folders, _NAMES.get(last, last)])] = _wrapped(text)
+        made = "/".join([*folders, _NAMES.get(last, last)])
+        files[made] = _wrapped(text) if made.endswith((".py", ".toml")) else text
     files["pyproject.toml"] += _checkout()
     return files
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from openenv_gym.cli.options import PROVIDER_NAMES
 from openenv_gym.cli.tables import show_table
-from openenv_gym.providers import PROVIDERS
-from openenv_gym.providers import inventory as inventories
-from openenv_gym.providers.inventory import Item, Survey
 
+
+if TYPE_CHECKING:
+    from openenv_gym.providers.inventory import Item, Survey
 
 __all__ = ["clean", "ps"]
 
@@ -21,10 +23,12 @@ _providers = click.option(
     "--provider",
     "providers",
     multiple=True,
-    type=click.Choice(list(PROVIDERS)),
+    type=click.Choice(PROVIDER_NAMES),
     help="Ask only this provider; may be given several times.",
 )
-_owner = click.option("--owner", type=int, metavar="PID", help="Only what this process started.")
+_owner = click.option(
+    "--owner", type=click.IntRange(1), metavar="PID", help="Only what this process started."
+)
 
 
 @click.command()
@@ -33,6 +37,8 @@ _owner = click.option("--owner", type=int, metavar="PID", help="Only what this p
 @_owner
 def ps(as_json: bool, providers: tuple[str, ...], owner: int | None) -> None:
     """Show everything that this library has started and that is still there."""
+    from openenv_gym.providers import inventory as inventories
+
     found = inventories.survey(providers or None).of_owner(owner)
     if as_json:
         items = [item.to_json() for item in found.items]
@@ -60,6 +66,8 @@ def clean(
     What belongs to a living process, or to one on another machine, is kept without --all. Exits
     with 1 where something could not be removed.
     """
+    from openenv_gym.providers import inventory as inventories
+
     found = inventories.survey(providers or None).of_owner(owner)
     chosen = found.removable(everything=everything)
     failed = {} if dry_run else inventories.clean(chosen)

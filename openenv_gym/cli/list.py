@@ -46,11 +46,12 @@ def list_environments(
     ]
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(entry) for entry in chosen]))
-        return
     if not chosen:
         raise click.ClickException(
-            f"No id has {word!r} in it; openenv-gym list shows what there is."
+            f"No id has {word!r:.120} in it; openenv-gym list shows what there is."
         )
+    if as_json:
+        return
     shown = chosen
     if word is None and package is None and not everything:
         shown = [entry for entry in chosen if entry.hosted is None]

@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from openenv_gym.errors import ProviderError, printable
-from openenv_gym.providers import inventory as inventories
-from openenv_gym.providers.inventory import Item
 
 
-__all__ = ["logs"]
+if TYPE_CHECKING:
+    from openenv_gym.providers.inventory import Item
+
+__all__ = ["added", "logs"]
 
 _KINDS = ("server", "container")
 _LOOK_S = 0.5
+_WINDOW = 1000  # lines that are looked at each time
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--tail", type=click.IntRange(1), default=100, show_default=True, help="Lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what NAME writes from now on.")
-@click.option("--owner", type=int, metavar="PID", help="Only what this process started.")
+@click.option(
+    "--owner", type=click.IntRange(1), metavar="PID", help="Only what this process started."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def logs(name: str | None, tail: int, follow: bool, owner: int | None, as_json: bool) -> None:
     """Show what servers have written: all that run, or NAME, of which the beginning will do.
@@ -35,6 +40,8 @@ def logs(name: str | None, tail: int, follow: bool, owner: int | None, as_json: 
     """  # noqa: D301
     if follow and (name is None or as_json):
         raise click.UsageError("--follow needs the NAME of one server, and goes without --json.")
+    from openenv_gym.providers import inventory as inventories
+
     found = inventories.survey().of_owner(owner)
     for provider, why in found.unasked.items() if name is None and not as_json else ():
         click.echo(f"not asked: {provider}: {printable(why)}", err=True)
@@ -77,17 +84,32 @@ def _not_one(name: str, chosen: list[Item]) -> str:
 
 def _follow(item: Item, tail: int) -> None:
     """Print what is there, and then what comes, until the server ends or Ctrl-C."""
-    shown = ""
-    lines = tail
+    from openenv_gym.providers import inventory as inventories
+
+    before = ""
+    begun = False
     while True:
         try:
-            text = inventories.log(item, lines)
+            text = inventories.log(item, max(tail, _WINDOW))
         except ProviderError as error:
             raise click.ClickException(f"It has ended: {printable(str(error))}") from error
-        # What was shown last is looked for in what is there now: logs are cut at their beginning.
-        _, known, new = text.rpartition(shown) if shown else ("", "", text)
-        new = new if known or not shown else text
+        new = added(before, text) if begun else "".join(text.splitlines(keepends=True)[-tail:])
         click.echo(printable(new), nl=False)
-        shown = text[-1000:] or shown
-        lines = max(tail, 1000)
+        before, begun = text, True
         time.sleep(_LOOK_S)
+
+
+def added(before: str, now: str) -> str:
+    """Return what a log has got since, of which the last lines were read twice.
+
+    Args:
+        before: Its last lines, at first.
+        now: Its last lines, later: the first of those before may not be among them any more.
+    """
+    begin = 0
+    while begin < len(before):
+        # Of a log that repeats itself as little as possible is taken for new.
+        if now.startswith(before[begin:]):
+            return now[len(before) - begin :]
+        begin = before.find("\n", begin) + 1 or len(before)
+    return now

@@ -5,6 +5,7 @@ Exit codes: 0, done; 1, an error, which is on standard error; 2, wrong usage.
 
 from __future__ import annotations
 
+import errno
 import importlib
 from typing import Any
 
@@ -27,9 +28,12 @@ _COMMANDS = {
     "logs": ("logs:logs", "Show what a server that runs has written."),
     "ps": ("leftovers:ps", "Show what was started here and is still there."),
     "push": ("push:push", "Upload an environment to a Space or to a container registry."),
+    "replay": ("replay:replay", "Play a recording again, and compare every bit."),
+    "rescore": ("rescore:rescore", "Score a recording again, by another rubric."),
     "rollout": ("rollout:rollout", "Play an environment and say what came of it."),
     "serve": ("serve:serve", "Serve an environment while you work on it."),
     "validate": ("validate:validate", "Check that an environment keeps the rules."),
+    "view": ("replay:view", "Write a page that plays a recorded episode."),
 }
 """Each command, its ``module:attribute`` in this package, and what ``--help`` says of it: a
 command is imported when it is called, so that the list of all of them costs nothing."""
@@ -71,6 +75,12 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except OpenEnvGymError as error:
             raise click.ClickException(printable(str(error))) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # who reads our output has gone; click knows that
+                raise
+            # A file, or a place for one, that is not as it should be; a disk that is full.
+            place = "" if error.filename is None else f"{error.filename}: "
+            raise click.ClickException(printable(f"{place}{error.strerror or error}.")) from error
 
 
 @click.group(cls=_Group)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +17,16 @@ from openenv_gym.errors import UnknownEnvironmentError
 if TYPE_CHECKING:
     from openenv_gym.conformance.targets import Target
 
-__all__ = ["environment_options", "provider_option", "read_target"]
+__all__ = [
+    "PROVIDER_NAMES",
+    "environment_options",
+    "import_named",
+    "provider_option",
+    "read_target",
+]
+
+PROVIDER_NAMES = ("thread", "process", "uv", "docker", "swarm", "kubernetes", "daytona")
+"""Those of `openenv_gym.providers.PROVIDERS`: help shows them, and imports no provider."""
 
 
 def _read_options(
@@ -47,6 +59,22 @@ provider_option = click.option(
     type=click.Choice(["auto", "docker", "process", "uv", "thread"]),
     help="Where the server runs; by default what OPENENV_PROVIDER says, or auto.",
 )
+
+
+def import_named(text: str, option: str) -> Any:
+    """Return what ``MODULE:NAME`` names; modules in the working directory are found, too.
+
+    Raises:
+        click.BadParameter: There is no such thing.
+    """
+    module, _, name = text.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # whatever the module does when it is imported
+        raise click.BadParameter(
+            f"{text} cannot be imported: {type(error).__name__}: {error}", param_hint=option
+        ) from error
 
 
 def read_target(text: str) -> Target:

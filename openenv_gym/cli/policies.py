@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 
-__all__ = ["Policy", "info_of", "load_policy", "random_policy"]
+__all__ = ["Policy", "load_policy", "random_policy"]
 
 Policy = Callable[[int, Any, dict[str, Any]], Any]
 """Takes the number of a sub-environment, its observation and its info; returns an action."""
@@ -71,19 +71,6 @@ def load_policy(text: str) -> Policy:
         return found(observation, info) if takes_info else found(observation)
 
     return act
-
-
-def info_of(infos: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return the info of one sub-environment, out of those of all of them."""
-    info: dict[str, Any] = {}
-    for key, value in infos.items():
-        if key.startswith("_"):
-            continue
-        present = infos.get(f"_{key}")
-        if present is not None and not present[number]:
-            continue
-        info[key] = info_of(value, number) if isinstance(value, dict) else value[number]
-    return info
 
 
 def _import(place: str) -> Any:

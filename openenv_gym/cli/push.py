@@ -29,6 +29,8 @@ _PAUSE_S = 1.0  # before the second try; before the third one twice that
 _HUB = "https://huggingface.co"
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 
+_REGISTRY = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*/?")
+
 
 @click.command()
 @click.argument("path", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -79,6 +81,12 @@ def push(
         if registry is not None and (repo_id or private or create_pr or exclude):
             raise InvalidOptionError(
                 "--registry takes an image, and no options of a Space.", field="registry"
+            )
+        if registry is not None and not _REGISTRY.fullmatch(registry):
+            raise InvalidOptionError(
+                f"--registry {registry!r:.120} is no place in a registry.",
+                field="registry",
+                hint="Expected HOST/NAME in lower case, such as registry.example.com/me.",
             )
         if repo_id is not None and not _REPO.fullmatch(repo_id):
             raise InvalidOptionError(
@@ -153,10 +161,12 @@ def _facts(
         lines += [f"    not {name}: {why}" for name, why in upload.left_out.items()]
         lines += ["README.md would begin with:", *(f"    {x}" for x in upload.header.splitlines())]
     else:
+        place = f"git+{_endpoint()}/spaces/{repo}"
         lines = [
             f"uploaded to {url}: {what}",
             f"not sent: {', '.join(upload.left_out) or 'nothing'}",
-            f"pip install git+{_endpoint()}/spaces/{repo}",
+            f"pip install {place}",
+            f'where the library is missing: pip install "{place}#subdirectory={LIBRARY}" {place}',
         ]
     return {
         "repo_id": repo,

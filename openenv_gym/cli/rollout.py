@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from openenv_gym.cli.options import environment_options, provider_option
-from openenv_gym.cli.policies import Policy, info_of, load_policy, random_policy
+from openenv_gym.cli.policies import Policy, load_policy, random_policy
 
 
 __all__ = ["rollout"]
@@ -80,6 +80,15 @@ class Tally:
     metavar="FILE.mp4",
     help="Record what all of them show.",
 )
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Record everything, for `replay`, `rescore` and `view`.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file of --out.")
+@click.option("--frames", is_flag=True, help="Have what is shown in the file of --out, too.")
+@click.option("--minari", metavar="DATASET", help="Also make a dataset of Minari's of it.")
 @environment_options
 @provider_option
 @click.option("--base-url", metavar="URL", help="Address of a server that runs already.")
@@ -91,6 +100,10 @@ def rollout(
     policy: str,
     seed: int | None,
     video: Path | None,
+    out: Path | None,
+    overwrite: bool,
+    frames: bool,
+    minari: str | None,
     options: dict[str, Any],
     provider: str | None,
     base_url: str | None,
@@ -105,6 +118,7 @@ def rollout(
     openenv-gym rollout openenv/CartPole-v1 --num-envs 16 --steps 1000
     openenv-gym rollout openenv/Atari-v0 --option game=breakout --video breakout.mp4
     openenv-gym rollout CartPole-v1 --policy policy.py:act --seed 7 --json
+    openenv-gym rollout CartPole-v1 --num-envs 64 --out cart.rollout
     """  # noqa: D301
     from openenv_gym.registration import lookup
 
@@ -116,9 +130,11 @@ def rollout(
             f"expected a file that ends in .mp4, in a directory that exists, not {video}",
             param_hint="--video",
         )
+    if out is None and (overwrite or frames or minari is not None):
+        raise click.UsageError("--overwrite, --frames and --minari go with --out.")
     chosen = None if policy == "random" else load_policy(policy)
     how: dict[str, Any] = {**options, "provider": provider, "base_url": base_url}
-    if video is not None:
+    if video is not None or frames:
         how["render_mode"] = "rgb_array"
     click.echo(f"starting {full_id} ...", err=True)
     try:
@@ -129,15 +145,22 @@ def rollout(
         if video is None:
             stack.callback(envs.close)
         else:
-            envs = stack.enter_context(_recording(envs, video, steps))
+            envs = stack.enter_context(_filming(envs, video, steps))
+        if out is not None:
+            envs = _recording(envs, out, policy, overwrite=overwrite, frames=frames)
+            stack.callback(envs.close)
         acting = chosen or random_policy(envs.single_action_space, num_envs, seed)
         tally = _play(envs, acting, steps, seed)
-    _show(full_id, tally, video, as_json=as_json)
+    if out is not None and minari is not None:
+        _export(out, minari)
+    _show(full_id, tally, {"video": video, "out": out}, as_json=as_json)
     if tally.interrupted:
         sys.exit(1)
 
 
 def _play(envs: Any, policy: Policy, steps: int, seed: int | None) -> Tally:
+    from openenv_gym.vector.infos import info_of
+
     tally = Tally(envs.num_envs)
     returns = np.zeros(envs.num_envs)
     lengths = np.zeros(envs.num_envs, dtype=np.int64)
@@ -192,8 +215,8 @@ def _progress(tally: Tally) -> str:
 
 
 @contextlib.contextmanager
-def _recording(envs: Any, video: Path, steps: int) -> Iterator[Any]:
-    """Record with Gymnasium's own recorder; the file appears when it is complete."""
+def _filming(envs: Any, video: Path, steps: int) -> Iterator[Any]:
+    """Film with Gymnasium's own recorder; the file appears when it is complete."""
     from gymnasium.wrappers.vector import RecordVideo
 
     with tempfile.TemporaryDirectory(dir=video.parent, prefix=".rollout-") as place:
@@ -218,8 +241,23 @@ def _recording(envs: Any, video: Path, steps: int) -> Iterator[Any]:
             written.replace(video)
 
 
-def _show(env_id: str, tally: Tally, video: Path | None, *, as_json: bool) -> None:
-    facts = {"id": env_id, **tally.as_json(), "video": None if video is None else str(video)}
+def _recording(envs: Any, out: Path, policy: str, *, overwrite: bool, frames: bool) -> Any:
+    from openenv_gym.recording import RecordRollout
+
+    return RecordRollout(envs, out, overwrite=overwrite, frames=frames, metadata={"policy": policy})
+
+
+def _export(out: Path, dataset: str) -> None:
+    from openenv_gym import recording
+    from openenv_gym.recording.minari import to_minari
+
+    with recording.open(out) as file:
+        to_minari(file, dataset)
+
+
+def _show(env_id: str, tally: Tally, files: dict[str, Path | None], *, as_json: bool) -> None:
+    written = {name: None if path is None else str(path) for name, path in files.items()}
+    facts = {"id": env_id, **tally.as_json(), **written}
     if as_json:
         click.echo(json.dumps(facts))
         return
@@ -235,7 +273,6 @@ def _show(env_id: str, tally: Tally, video: Path | None, *, as_json: bool) -> No
             ("  from, to", f"{facts['return_min']:.3f}, {facts['return_max']:.3f}"),
             ("length", f"{facts['length_mean']:.1f} steps"),
         ]
-    if video is not None:
-        rows.append(("video", str(video)))
+    rows += [(name, path) for name, path in written.items() if path is not None]
     for name, text in rows:
         click.echo(f"{name:12} {text}")

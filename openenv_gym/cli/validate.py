@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,9 +30,8 @@ __all__ = ["validate"]
 @click.option(
     "--provider",
     type=click.Choice(["process", "docker", "thread"]),
-    default="process",
-    show_default=True,
-    help="Where the server runs; docker looks at the image.",
+    help="Where the server runs; docker looks at the image. By default a process, or docker for "
+    "what a manifest calls untrusted.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def validate(
@@ -38,7 +39,7 @@ def validate(
     url: str | None,
     level: str,
     options: dict[str, Any],
-    provider: str,
+    provider: str | None,
     as_json: bool,
 ) -> None:
     """Check that an environment keeps the rules: PATH (by default this folder), NAME, or --url.
@@ -69,7 +70,7 @@ def validate(
         folder=None if found is None else found.folder,
         url=url,
         options=options,
-        provider=provider,
+        provider=provider or _provider_of(None if found is None else found.folder),
     ) as subject:
         for check in run_rules(subject, Level(level)):
             checks.append(check)
@@ -85,3 +86,14 @@ def validate(
         click.echo(f"\n{kept} of {len(checks)} rules are kept")
     if not report.healthy(checks):
         sys.exit(1)
+
+
+def _provider_of(folder: Path | None) -> str:
+    """Return where a package's server runs by itself: what runs strangers' code is contained."""
+    from openenv_gym.errors import ManifestError
+    from openenv_gym.models.manifest import load_manifest
+
+    with contextlib.suppress(ManifestError, OSError):
+        if folder is not None and load_manifest(folder / "openenv.yaml").untrusted:
+            return "docker"
+    return "process"

@@ -10,7 +10,8 @@ from typing import Any
 import gymnasium
 
 from openenv_gym import errors
-from openenv_gym.conformance.play import equal, play, where_different
+from openenv_gym.conformance.acting import Chance
+from openenv_gym.conformance.play import Moment, play, where_different
 from openenv_gym.conformance.rules import Broken, Level, NotHere, Rule
 from openenv_gym.conformance.subject import Subject
 
@@ -75,7 +76,7 @@ def _refuses_actions(subject: Subject) -> str:
         except Exception as error:
             told.append(type(error).__name__)
         env.reset(seed=0)
-    env.step(env.action_space.sample())
+    play(env, 1, seed=0)
     return f"{', '.join(dict.fromkeys(told))}; the session goes on"
 
 
@@ -136,7 +137,7 @@ def _saves(subject: Subject) -> str:
     env = subject.make()
     play(env, 5, seed=1)
     session: Any = env.unwrapped.openenv  # type: ignore[attr-defined]
-    env.reset(seed=1)
+    _, info = env.reset(seed=1)
     try:
         saved = session.save_state()
     except NotImplementedError:
@@ -145,23 +146,17 @@ def _saves(subject: Subject) -> str:
         if error.type_name == "NotImplementedError":
             raise NotHere("it saves no states") from None
         raise
-    actions = [env.action_space.sample() for _ in range(10)]
-    first = _steps(env, actions)
+    chance = Chance(env, 1)
+    actions: list[Any] = []
+    first: list[Moment] = []
+    while len(first) < 10 and not (first and first[-1].is_last):
+        actions.append(chance.act(first[-1].info if first else info))
+        first.append(Moment(*env.step(actions[-1])))
     session.restore_state(saved)
-    second = _steps(env, actions)
-    if not equal(first, second):
-        raise Broken("what follows a restored state is not what followed when it was saved")
+    second = [Moment(*env.step(action)) for action in actions]
+    if (where := where_different(first, second)) is not None:
+        raise Broken(f"what follows a restored state parts from what followed at {where}")
     return f"{len(first)} steps after restore_state are those after save_state"
-
-
-def _steps(env: gymnasium.Env[Any, Any], actions: list[Any]) -> list[Any]:
-    seen = []
-    for action in actions:
-        observation, reward, terminated, truncated, _ = env.step(action)
-        seen.append((observation, reward, terminated, truncated))
-        if terminated or truncated:
-            break
-    return seen
 
 
 def _is_closed(subject: Subject) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import gymnasium
-import numpy as np
+
+from openenv_gym.conformance.acting import Chance
+from openenv_gym.models.comparing import equal
 
 
-__all__ = ["Moment", "equal", "play", "where_different"]
+__all__ = ["Moment", "play", "where_different"]
 
 
 class Moment(NamedTuple):
@@ -20,6 +21,11 @@ class Moment(NamedTuple):
     terminated: Any = False
     truncated: Any = False
     info: Any = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the episode is over."""
+        return bool(self.terminated or self.truncated)
 
 
 def play(
@@ -33,26 +39,17 @@ def play(
         seed: Of the first reset.
         action_seed: Of the actions.
     """
-    space = copy.deepcopy(env.action_space)
-    space.seed(action_seed)
+    chance = Chance(env, action_seed)
     observation, info = env.reset(seed=seed)
     moments = [Moment(observation, info=info)]
     for _ in range(steps):
-        moment = Moment(*env.step(_action(space, info)))
+        moment = Moment(*env.step(chance.act(info)))
         info = moment.info
         moments.append(moment)
-        if moment.terminated or moment.truncated:
+        if moment.is_last:
             observation, info = env.reset()
             moments.append(Moment(observation, info=info))
     return moments
-
-
-def _action(space: gymnasium.Space[Any], info: dict[str, Any]) -> Any:
-    mask = info.get("action_mask")
-    if mask is None or not isinstance(space, gymnasium.spaces.Discrete):
-        return space.sample()
-    mask = np.asarray(mask, dtype=np.int8)
-    return space.sample(mask=mask if mask.any() else None)
 
 
 def where_different(first: list[Moment], second: list[Moment]) -> str | None:
@@ -65,26 +62,3 @@ def where_different(first: list[Moment], second: list[Moment]) -> str | None:
             if not equal(left, right):
                 return f"moment {number}: {name} {left!r:.60} against {right!r:.60}"
     return None
-
-
-def equal(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same to the bit; NaN equals NaN."""
-    if isinstance(one, dict):
-        return (
-            isinstance(other, dict)
-            and one.keys() == other.keys()
-            and all(equal(one[key], other[key]) for key in one)
-        )
-    if isinstance(one, (list, tuple)):
-        return (
-            isinstance(other, (list, tuple))
-            and len(one) == len(other)
-            and all(map(equal, one, other))
-        )
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        left, right = np.asarray(one), np.asarray(other)
-        if left.dtype != right.dtype or left.shape != right.shape:
-            return False
-        floating = left.dtype.kind in "fc"
-        return bool(np.array_equal(left, right, equal_nan=floating))
-    return bool(one == other or (one != one and other != other))

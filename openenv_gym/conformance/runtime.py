@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from openenv_gym.conformance.acting import with_legal_steps
 from openenv_gym.conformance.play import play
 from openenv_gym.conformance.rules import Broken, Level, NotHere, Rule
 from openenv_gym.conformance.subject import Subject
@@ -65,7 +66,9 @@ def _gymnasium(subject: Subject) -> str:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            check_env(subject.make(), skip_render_check=True, skip_close_check=True)
+            check_env(
+                with_legal_steps(subject.make()), skip_render_check=True, skip_close_check=True
+            )
         except AssertionError as error:
             raise Broken(f"check_env: {error}") from None
     told = [str(each.message) for each in said if "Gym" in str(each.message)]

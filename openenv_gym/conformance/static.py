@@ -14,6 +14,7 @@ from openenv_gym.models.manifest import Manifest, load_manifest
 
 __all__ = ["STATIC_RULES"]
 
+_TYPED = ("Environment", "MCPEnvironment")
 _TOLD = ("observation", "action", "reward", "episode end")
 
 
@@ -55,19 +56,24 @@ def _is_named_alike(subject: Subject) -> str:
 def _has_ids(subject: Subject) -> str:
     ids = [entry.id for entry in _manifest(subject).ids]
     if not ids:
+        _need_one_agent(subject)
         raise Broken("the manifest has no ids")
     return ", ".join(f"openenv/{each}" for each in ids[:3]) + (", ..." if len(ids) > 3 else "")
 
 
 def _has_app(subject: Subject) -> str:
     module, _, attribute = _manifest(subject).app.partition(":")
-    base = _folder(subject).joinpath(*module.split("."))
-    path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    path = _module_path(subject, module)
     if not path.is_file():
         raise Broken(f"app: there is no module {module}")
     if attribute not in set(_names(path)):
         raise Broken(f"app: {path.name} defines no {attribute!r}")
     return f"{module}:{attribute}"
+
+
+def _module_path(subject: Subject, module: str) -> Path:
+    base = _folder(subject).joinpath(*module.split("."))
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
 def _names(path: Path) -> Iterator[str]:
@@ -83,9 +89,7 @@ def _names(path: Path) -> Iterator[str]:
 
 def _compiles(subject: Subject) -> str:
     count = 0
-    for path in sorted(_folder(subject).rglob("*.py")):
-        if any(part.startswith(".") for part in path.relative_to(_folder(subject)).parts):
-            continue
+    for path in _modules(_folder(subject)):
         try:
             ast.parse(path.read_bytes())
         except SyntaxError as error:
@@ -94,14 +98,64 @@ def _compiles(subject: Subject) -> str:
     return f"{count} modules"
 
 
+def _modules(folder: Path) -> list[Path]:
+    return [
+        path
+        for path in sorted(folder.rglob("*.py"))
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+
+
 def _has_models(subject: Subject) -> str:
+    _need_types(subject)
     _file(subject, "models.py")
     return "models.py"
 
 
 def _has_client(subject: Subject) -> str:
+    _need_types(subject)
     _file(subject, "client.py")
     return "client.py"
+
+
+def _need_types(subject: Subject) -> None:
+    """Say where a package need have neither models nor a client.
+
+    Raises:
+        NotHere: It has neither, and serves a `gymnasium.Env`, or several agents.
+    """
+    folder = _folder(subject)
+    if any((folder / name).is_file() for name in ("models.py", "client.py")):
+        return
+    _need_one_agent(subject)
+    if not _has_typed_environment(folder):
+        raise NotHere("it serves a gymnasium.Env, and has clients of Gymnasium alone")
+
+
+def _need_one_agent(subject: Subject) -> None:
+    """Say where environments of a package have several agents.
+
+    Raises:
+        NotHere: They have.
+    """
+    module, _, _ = _manifest(subject).app.partition(":")
+    path = _module_path(subject, module)
+    if path.is_file() and any(
+        isinstance(node, ast.keyword) and node.arg == "multi_agent"
+        for node in ast.walk(ast.parse(path.read_bytes()))
+    ):
+        raise NotHere("it is for several agents, which openenv_gym.pettingzoo makes")
+
+
+def _has_typed_environment(folder: Path) -> bool:
+    """Tell whether a module imports a class of which environments with models are made."""
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and (node.module or "").partition(".")[0] in ("openenv", "openenv_gym")
+        and any(alias.name in _TYPED for alias in node.names)
+        for path in _modules(folder)
+        for node in ast.walk(ast.parse(path.read_bytes()))
+    )
 
 
 def _is_typed(subject: Subject) -> str:

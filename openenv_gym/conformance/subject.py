@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym import errors
-from openenv_gym.conformance.rules import Unknown
+from openenv_gym.conformance.rules import NotHere, Unknown
 from openenv_gym.credentials import token_of_process
 
 
@@ -25,6 +25,7 @@ __all__ = ["Subject"]
 
 _TIMEOUT_S = 30.0
 _NONE = "no environment can be made"
+_SEVERAL = "it is for several agents, which openenv_gym.pettingzoo makes"
 
 
 class Subject:
@@ -54,6 +55,7 @@ class Subject:
         self._provider = provider
         self._server: SharedServer | None = None
         self._problem: str | None = None
+        self._several = False
         self._open: list[gymnasium.Env[Any, Any]] = []
 
     @property
@@ -71,12 +73,17 @@ class Subject:
 
         Raises:
             OpenEnvGymError: It cannot be started, or makes no environment.
+            NotHere: It makes environments with several agents alone.
             Unknown: It could not before.
         """
-        if self._problem is not None:
-            raise Unknown(self._problem)
+        self._check()
         try:
             self._make({}).close()
+        except errors.InvalidOptionError as error:
+            self._several = error.field == "multi_agent"
+            self._problem = _NONE
+            self._check_agents()
+            raise
         except errors.TransportError as error:
             self._problem = _NONE
             log = error.data.get("log") or (self._server and self._server.running.log_tail())
@@ -90,11 +97,20 @@ class Subject:
 
         Raises:
             OpenEnvGymError: It cannot be made.
+            NotHere: None with one agent can be.
             Unknown: None could be made before.
         """
+        self._check()
+        return self._make(options)
+
+    def _check(self) -> None:
+        self._check_agents()
         if self._problem is not None:
             raise Unknown(self._problem)
-        return self._make(options)
+
+    def _check_agents(self) -> None:
+        if self._several:
+            raise NotHere(_SEVERAL)
 
     def _make(self, options: dict[str, Any]) -> gymnasium.Env[Any, Any]:
         from openenv_gym.registration import lookup
@@ -112,13 +128,14 @@ class Subject:
         """Send an HTTP request to the server; return the status and what it answers.
 
         Raises:
+            NotHere: No environment with one agent can be made, which answers need.
             Unknown: No environment could be made before.
             OSError: The connection breaks.
         """
         from openenv_gym.client import parse_base_url
 
-        if self._problem is not None:
-            raise Unknown(self._problem)
+        self._check()
+        self._close_environments()  # where places are few, the request needs one
         address = parse_base_url(self.url) if self.url else self._running().running.address
         prefix = getattr(address, "prefix", "")
         connection = http.client.HTTPConnection("localhost", timeout=_TIMEOUT_S)
@@ -140,13 +157,16 @@ class Subject:
 
     def close(self) -> None:
         """Close what was made, and stop the server."""
+        self._close_environments()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _close_environments(self) -> None:
         for env in self._open:
             with contextlib.suppress(Exception):
                 env.close()
         self._open.clear()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
 
     def _entry(self, package: str | None) -> CatalogueEntry:
         """Return what stands for an id; without a package it takes what the server serves."""

@@ -34,15 +34,20 @@ def find_target(text: str) -> Target:
             takes it.
 
     Raises:
-        UnknownEnvironmentError: It is a folder, and no environment package.
+        UnknownEnvironmentError: It is a path, and not that of an environment package.
     """
     if text == "gymnasium":
         return Target(text, None)
-    path = Path(text)
-    if path.is_dir() and (
-        text in (".", "..") or os.sep in text or (path / "openenv.yaml").exists()
-    ):
+    path = Path(text).expanduser()
+    is_path = not text or text in (".", "..") or os.sep in text
+    if path.is_dir() and (is_path or not text.isidentifier() or (path / "openenv.yaml").exists()):
         return _of_folder(path.resolve())
+    if is_path or path.is_file():
+        what = "is a file" if path.exists() else "is not there"
+        raise UnknownEnvironmentError(
+            f"{text!r:.200} {what}. Expected the folder of an environment package, or the name of "
+            "an installed one."
+        )
     sys.path.insert(0, os.getcwd())
     top = text.partition(":")[0].partition(".")[0]
     spec = importlib.util.find_spec(top) if top.isidentifier() else None

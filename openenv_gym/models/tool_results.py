@@ -140,8 +140,8 @@ def _text_block(plain: Any) -> dict[str, Any]:
 
 def _binary_block(value: Any) -> dict[str, Any] | None:
     """Return the block of an image or of other bytes; None for everything else."""
-    if isinstance(value, np.ndarray) and _is_picture(value):
-        return _image_block(_png(value), "image/png")
+    if isinstance(value, np.ndarray) and is_picture(value):
+        return _image_block(picture_to_png(value), "image/png")
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
         kind = _image_type(data)
@@ -166,7 +166,8 @@ def _image_type(data: bytes) -> str | None:
     return next((kind for magic, kind in _IMAGES if data.startswith(magic)), None)
 
 
-def _is_picture(array: NDArray[Any]) -> bool:
+def is_picture(array: NDArray[Any]) -> bool:
+    """Tell whether an array is a picture of 8 bits a channel: grey, RGB or RGBA."""
     return (
         array.dtype == np.uint8
         and array.size > 0
@@ -174,7 +175,7 @@ def _is_picture(array: NDArray[Any]) -> bool:
     )
 
 
-def _png(picture: NDArray[np.uint8]) -> bytes:
+def picture_to_png(picture: NDArray[np.uint8]) -> bytes:
     """Write a PNG file (ISO/IEC 15948) of 8 bits a channel, without filters."""
     height, width = picture.shape[:2]
     channels = picture.shape[2] if picture.ndim == 3 else 1

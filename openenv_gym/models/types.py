@@ -12,13 +12,23 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from openenv_gym.models.comparing import equal
+
 
 __all__ = ["Action", "Observation", "State", "StepResult"]
 
 ObsT = TypeVar("ObsT")
 
 
-class Action(BaseModel):
+class _Comparable(BaseModel):
+    """A model whose instances can be compared when they hold arrays: Pydantic's own raise then."""
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether another one is of the same class and the same to the bit."""
+        return equal(self, other) if isinstance(other, BaseModel) else NotImplemented
+
+
+class Action(_Comparable):
     """What the agent does. Subclasses add the fields of their environment.
 
     Attributes:
@@ -32,7 +42,7 @@ class Action(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class Observation(BaseModel):
+class Observation(_Comparable):
     """What the agent sees. Subclasses add the fields of their environment.
 
     Attributes:
@@ -71,7 +81,7 @@ class Observation(BaseModel):
         return self.done and not self.truncated
 
 
-class State(BaseModel):
+class State(_Comparable):
     """What the environment tells about itself, beside what the agent sees.
 
     Attributes:
@@ -102,3 +112,7 @@ class StepResult(Generic[ObsT]):
     done: bool = False
     truncated: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether another one holds the same to the bit."""
+        return equal(vars(self), vars(other)) if isinstance(other, StepResult) else NotImplemented

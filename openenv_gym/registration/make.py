@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openenv_gym import errors
 from openenv_gym.registration.bridging import reach
 from openenv_gym.registration.starting import open_session, start
+from openenv_gym.registration.where import Where
 
 
 if TYPE_CHECKING:
@@ -73,18 +74,8 @@ def make_env(
         IsolationError: The environment runs untrusted code, and nothing would contain it.
         OpenEnvGymError: The session cannot be opened.
     """
-    env = _make_remote(
-        entry,
-        provider=provider,
-        base_url=base_url,
-        ca_file=ca_file,
-        server=server,
-        allow_unisolated=allow_unisolated,
-        render_mode=render_mode,
-        timeout_s=timeout_s,
-        wait_s=wait_s,
-        **options,
-    )
+    where = Where(provider, base_url, ca_file, server, allow_unisolated, timeout_s, wait_s)
+    env = _make_remote(entry, where, render_mode, options)
     limit = env.openenv.time_limit
     if limit is None or entry.max_episode_steps is not None or not hosted_time_limit:
         return env
@@ -94,47 +85,24 @@ def make_env(
 
 
 def _make_remote(
-    entry: CatalogueEntry,
-    /,
-    *,
-    provider: str | Provider | None,
-    base_url: str | None,
-    ca_file: str | None,
-    server: SharedServer | None,
-    allow_unisolated: bool,
-    render_mode: str | None,
-    timeout_s: float,
-    wait_s: float,
-    **options: Any,
+    entry: CatalogueEntry, where: Where, render_mode: str | None, options: dict[str, Any]
 ) -> RemoteEnv:
-    recipe = functools.partial(
-        _make_again,
-        entry.id,
-        provider=provider,
-        base_url=base_url,
-        ca_file=ca_file,
-        server=server,
-        allow_unisolated=allow_unisolated,
-        render_mode=render_mode,
-        timeout_s=timeout_s,
-        wait_s=wait_s,
-        **options,
-    )
+    recipe = functools.partial(_make_again, entry.id, where, render_mode, options)
     human = render_mode == "human"
     options = session_options(entry, render_mode, options)
-    place, where = choose_place(provider, base_url, server, ca_file)
+    place, found = choose_place(where.provider, where.base_url, where.server, where.ca_file)
+    limits: dict[str, Any] = {"timeout_s": where.timeout_s, "wait_s": where.wait_s}
     release = _nothing
     if place == "server":
-        connection = where.connect(entry, options, timeout_s=timeout_s, wait_s=wait_s)
+        connection = found.connect(entry, options, **limits)
     elif place == "base_url":
-        how: dict[str, Any] = {"timeout_s": timeout_s, "wait_s": wait_s, "ca_file": ca_file}
-        connection, release = reach(entry, where, options, **how)
+        connection, release = reach(entry, found, options, ca_file=where.ca_file, **limits)
     else:
-        running = start(entry, provider, allow_unisolated=allow_unisolated)
+        running = start(entry, where.provider, allow_unisolated=where.allow_unisolated)
         release = running.stop
         with _stopping(running):
             _import_env()  # while the server starts
-        connection = open_session(entry, running, options, timeout_s=timeout_s, wait_s=wait_s)
+        connection = open_session(entry, running, options, **limits)
     try:
         return _import_env()(connection, human=human, release=release, recipe=recipe)
     except BaseException:
@@ -196,11 +164,13 @@ def _stopping(running: RunningServer) -> Iterator[None]:
         raise
 
 
-def _make_again(our_id: str, /, **kwargs: Any) -> RemoteEnv:
+def _make_again(
+    our_id: str, where: Where, render_mode: str | None, options: dict[str, Any]
+) -> RemoteEnv:
     """Make an equal environment where a pickle or a copy of the first one arrives."""
     from openenv_gym.registration import lookup
 
-    return _make_remote(lookup(our_id), **kwargs)
+    return _make_remote(lookup(our_id), where, render_mode, options)
 
 
 def _nothing() -> None:

@@ -54,14 +54,15 @@ def check_integer(
         )
 
 
-def check_number(field: str, value: Any, *, optional: bool = False) -> None:
-    """Refuse what is no number from -1e9 to 1e9; booleans are none.
+def check_number(field: str, value: Any, *, low: float = -1e9, optional: bool = False) -> None:
+    """Refuse what is no number up to 1e9; booleans are none.
 
     The bounds keep sums of such numbers finite.
 
     Args:
         field: Name of the option.
         value: Its value.
+        low: The least that is taken.
         optional: Take None as well.
 
     Raises:
@@ -70,9 +71,9 @@ def check_number(field: str, value: Any, *, optional: bool = False) -> None:
     if optional and value is None:
         return
     # The comparisons are false for NaN.
-    if type(value) not in (int, float) or not -1e9 <= value <= 1e9:
+    if type(value) not in (int, float) or not low <= value <= 1e9:
         raise InvalidOptionError(
-            f"{field}={value!r:.80}: expected a number from -1e9 to 1e9"
+            f"{field}={value!r:.80}: expected a number from {_short(low)} to 1e9"
             f"{' or None' if optional else ''}.",
             field=field,
         )
@@ -99,3 +100,7 @@ def merge_numbers(field: str, value: Any, defaults: Mapping[str, float]) -> dict
     for each in value.values():
         check_number(field, each)
     return {**defaults, **value}
+
+
+def _short(number: float) -> str:
+    return f"{number:g}".replace("e+0", "e")

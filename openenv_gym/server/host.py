@@ -13,6 +13,7 @@ from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.generators import generator_state, same_state, set_state
 from openenv_gym.server import attributes
 from openenv_gym.server.adapter import TypedEnv
+from openenv_gym.server.carrying import as_carried, stand_ins_of
 from openenv_gym.server.environment import AnyEnvironment, Environment
 from openenv_gym.server.operations import find_operation, read_saved, run_operation
 from openenv_gym.server.scoring import begin_scoring
@@ -26,7 +27,6 @@ __all__ = [
     "Host",
     "describe_env",
     "describe_metadata",
-    "with_numpy_arrays",
 ]
 
 _CHANGING = frozenset(
@@ -79,7 +79,7 @@ class EnvironmentHost(TypedHost):
             self._target = environment.remote_target
             observables = (*environment.observables, *observables)
         else:
-            env = with_numpy_arrays(environment)
+            env = as_carried(environment)
             self._target = environment.unwrapped
         super().__init__(env, environment, tasks)
         self.observables = observables
@@ -269,12 +269,14 @@ def describe_env(env: Any, name: str) -> dict[str, Any]:
     Raises:
         SpaceError: A space cannot be carried.
     """
+    stand_ins = stand_ins_of(env)
     return {
         "name": name,
         "action_space": space_to_data(env.action_space),
         "observation_space": space_to_data(env.observation_space),
         "metadata": describe_metadata(env.metadata),
         "render_mode": env.render_mode,
+        **({"stand_ins": stand_ins} if stand_ins else {}),
     }
 
 
@@ -283,16 +285,6 @@ def describe_metadata(metadata: dict[str, Any] | None) -> dict[Any, Any]:
     metadata = dict(metadata or {})
     metadata.pop("jax", None)  # what travels is NumPy's, whatever it was computed with
     return {_sendable(key): _sendable(value) for key, value in metadata.items()}
-
-
-def with_numpy_arrays(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Convert JAX's arrays, for which the wire has no form, as Gymnasium's own wrapper does."""
-    if not (env.metadata or {}).get("jax"):
-        return env
-    from gymnasium.wrappers import JaxToNumpy
-
-    wrapped: gymnasium.Env[Any, Any] = JaxToNumpy(env)
-    return wrapped
 
 
 def _sendable(value: Any) -> Any:

@@ -8,17 +8,20 @@ from openenv_gym.spaces.json_form import json_schema, sample_from_json, sample_t
 from openenv_gym.spaces.mapping import ModelMapping
 from openenv_gym.spaces.models import Sample, model_from_space
 from openenv_gym.spaces.schemas import model_from_schema
+from openenv_gym.spaces.stand_ins import carried_space, register_space
 
 
 __all__ = [
     "ModelMapping",
     "Sample",
+    "carried_space",
     "check_action",
     "describe_kind",
     "describe_space",
     "json_schema",
     "model_from_schema",
     "model_from_space",
+    "register_space",
     "sample_from_json",
     "sample_to_json",
     "space_from_data",

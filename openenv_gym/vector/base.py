@@ -110,6 +110,12 @@ class VectorBase(_AsyncVectorEnv):
             self._landing = landing_of(spaces.observation, fleet.members)
         self._state = AsyncState.DEFAULT
 
+    @property
+    def server_addresses(self) -> list[str]:
+        """Where the servers are, each once."""
+        addresses = [str(member.connection.address) for member in self._fleet.members]
+        return list(dict.fromkeys(addresses))
+
     # -- the end ------------------------------------------------------------------------------
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:

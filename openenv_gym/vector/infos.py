@@ -11,7 +11,7 @@ import numpy.typing as npt
 from openenv_gym.vector.batches import Part
 
 
-__all__ = ["merge_infos", "take_infos", "with_masks"]
+__all__ = ["info_of", "merge_infos", "take_infos", "with_masks"]
 
 
 def merge_infos(parts: Sequence[Part], count: int) -> dict[str, Any]:
@@ -74,6 +74,19 @@ def take_infos(infos: dict[str, Any], rows: Any) -> dict[str, Any]:
             taken[f"_{key}"] = mask
         taken[key] = take_infos(value, rows) if isinstance(value, dict) else value[rows]
     return taken
+
+
+def info_of(infos: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return the info of one sub-environment, out of those of all of them."""
+    info: dict[str, Any] = {}
+    for key, value in infos.items():
+        if key.startswith("_"):
+            continue
+        present = infos.get(f"_{key}")
+        if present is not None and not present[number]:
+            continue
+        info[key] = info_of(value, number) if isinstance(value, dict) else value[number]
+    return info
 
 
 def _cover_all(parts: Sequence[Part], count: int) -> bool:

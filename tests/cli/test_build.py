@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +22,8 @@ from openenv_gym.client import Connection
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker.images import BASE_IMAGE_VARIABLE, BaseImages
 from tests.support.images import image, python_image
+from tests.support.registry import image_registry
+from tests.support.waiting import eventually
 
 
 def _build(*arguments: str | Path) -> Result:
@@ -72,11 +77,75 @@ def test_a_build_that_fails_leaves_no_image(built: Path, docker: Any) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_ctrl_c_leaves_neither_an_image_nor_a_container(built: Path, docker: Any) -> None:
+    mark = f"sleep-{built.name}"
+    path = built / "server" / "Dockerfile"
+    path.write_text(path.read_text().replace("RUN openenv-install", f"RUN sleep 600; : {mark};"))
+    command = [
+        sys.executable,
+        "-m",
+        "openenv_gym.cli",
+        "build",
+        str(built),
+        "-t",
+        f"{built.name}:x",
+    ]
+
+    def running() -> list[Any]:
+        found = docker.api.containers(filters={"status": "running"})
+        return [each for each in found if mark in each["Command"]]
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stderr is not None
+        assert eventually(lambda: running() != [] or process.poll() is not None, 300)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(60) == 1
+        said = process.stderr.read().decode()
+    assert "building" in said and "Traceback" not in said
+    assert eventually(lambda: running() == [])
+    assert not docker.api.images(f"{built.name}:x")
+
+
+@pytest.mark.timeout(600)
 def test_a_registry_that_is_not_there(built: Path, docker: Any) -> None:
     stem = built.name.removesuffix("_env")
     done = _build(built, "-t", f"127.0.0.1:9/{stem}:1", "--push")
     assert done.exit_code == 1
     assert "cannot be pushed" in done.stderr and "docker login" in done.stderr
+
+
+@pytest.mark.timeout(600)
+def test_a_registry(
+    built: Path, docker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "nobody"))
+    with image_registry(folder) as registry:
+        push = ["push", str(built), "--registry", f"{registry.address}/me", "--json"]
+        done = CliRunner().invoke(main, push)
+        assert done.exit_code == 1
+        assert "cannot be pushed" in done.stderr and "docker login" in done.stderr
+        monkeypatch.setenv("DOCKER_CONFIG", str(registry.login))
+        done = CliRunner().invoke(main, push)
+        assert done.exit_code == 0, done.output
+        facts = json.loads(done.stdout)
+        name, _, tag = facts["image"].removeprefix(f"{registry.address}/").rpartition(":")
+        assert registry.tags(name) == [tag] and facts["digest"].startswith("sha256:")
+
+        mine = f"{registry.address}/{built.name}:mine"
+        done = _build(built, "-t", mine, "--push", "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["digest"].startswith("sha256:")
+        assert registry.tags(built.name) == ["mine"]
+
+        # Another machine has neither.
+        for image_here in (mine, facts["image"]):
+            docker.images.remove(image_here, force=True)
+        server = DockerProvider(image=facts["image"]).start(ServerTarget(built.name))
+        server.stop()
+        digest = docker.images.get(facts["image"]).attrs["RepoDigests"]
+        assert f"{registry.address}/{name}@{facts['digest']}" in digest
 
 
 @pytest.mark.parametrize(

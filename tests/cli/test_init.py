@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openenv_gym.cli.init import TEMPLATES, write_package
+from openenv_gym.cli.licences import LICENCES
 from openenv_gym.cli.main import main
+from openenv_gym.conformance import RULES, Level, Subject, run_rules
+from openenv_gym.conformance.targets import find_target
+from openenv_gym.doctor.checks import State
 from openenv_gym.models.manifest import load_manifest
 
 
@@ -44,6 +48,9 @@ def test_a_package_passes_its_own_tests(template: str, tmp_path: Path) -> None:
     _passes(tmp_path / "burrow_env", "pytest", "-q", "-p", "no:cacheprovider")
 
 
+@pytest.mark.timeout(
+    400
+)  # mypy reads Gymnasium and Pydantic first, which takes long on a busy machine
 def test_packages_pass_checks_of_their_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     # The library is found as a source here, and not, as for others, where errors are not told.
@@ -70,6 +77,7 @@ def test_what_is_made(tmp_path: Path) -> None:
     assert made == [
         ".dockerignore",
         ".gitignore",
+        "LICENSE",
         "README.md",
         "__init__.py",
         "client.py",
@@ -94,6 +102,48 @@ def test_what_is_made(tmp_path: Path) -> None:
     assert manifest.distribution == "openenv-corn-burrow"
     texts = [(folder / name).read_text() for name in made]
     assert not [text for text in texts if "template" in text.lower()]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_it_keeps_all_rules(template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    folder = write_package(f"{template}_den", tmp_path, template)
+    with Subject(
+        folder.name, folder=find_target(f"{folder}/").folder, provider="thread"
+    ) as subject:
+        checks = list(run_rules(subject, Level.CONFORMANCE))
+    assert len(checks) == len(RULES)
+    assert [check for check in checks if check.state not in (State.OK, State.ABSENT)] == []
+
+
+@pytest.mark.parametrize("licence", LICENCES)
+def test_licences(licence: str, tmp_path: Path) -> None:
+    done = _init("burrow", "-o", tmp_path, "--license", licence, "--author", "Ada Lovelace 🦡")
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / "burrow_env"
+    assert load_manifest(folder / "openenv.yaml").license == LICENCES[licence]
+    assert f'license = "{LICENCES[licence]}"' in (folder / "pyproject.toml").read_text()
+    text = (folder / "LICENSE").read_text()
+    assert "Ada Lovelace 🦡" in text and "[" not in text.partition("Ada")[2].splitlines()[0]
+
+
+def test_whose_work_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "gitconfig"
+    config.write_text("[user]\n\tname = Template Ada\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    monkeypatch.chdir(tmp_path)
+    write_package("burrow", tmp_path, "basic")
+    assert " Template Ada\n" in (tmp_path / "burrow_env" / "LICENSE").read_text()
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+    write_package("zoo", tmp_path, "basic")
+    assert " The authors of zoo_env\n" in (tmp_path / "zoo_env" / "LICENSE").read_text()
+
+
+def test_only_lines_of_code_are_wrapped(tmp_path: Path) -> None:
+    folder = write_package("this_has_24_characters_x", tmp_path, "mcp")
+    rows = [x for x in (folder / "README.md").read_text().splitlines() if x.startswith("|")]
+    assert len(rows) > 5 and all(row.endswith("|") for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +181,11 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = _init("burrow", "-o", tmp_path / "file" / "below")
     assert done.exit_code == 1 and "cannot be written" in done.stderr
+
+
+def test_a_place_with_a_space_in_its_name(tmp_path: Path) -> None:
+    done = _init("burrow", "-o", tmp_path / "ünï cödé")
+    assert done.exit_code == 0 and f"cd '{tmp_path}/ünï cödé/burrow_env'" in done.stdout
 
 
 def test_an_unknown_template() -> None:

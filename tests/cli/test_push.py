@@ -56,7 +56,8 @@ def _header(readme: bytes) -> dict[str, Any]:
 def test_a_space_is_made_and_filled(hub: HubOfUploads, package: Path) -> None:
     done = _push(package)
     assert done.exit_code == 0, done.output
-    assert f"pip install git+{hub.url}/spaces/me/burrow" in done.stdout
+    assert f"pip install git+{hub.url}/spaces/me/burrow\n" in done.stdout
+    assert f"git+{hub.url}/spaces/me/burrow#subdirectory=.openenv-gym" in done.stdout
     assert hub.spaces["me/burrow"]["sdk"] == "docker" and not hub.spaces["me/burrow"]["private"]
     files = _files(hub)
     assert {"Dockerfile", "README.md", "openenv.yaml", "server/burrow_environment.py"} <= set(files)
@@ -231,6 +232,9 @@ def test_without_a_token(hub: HubOfUploads, package: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["--registry", ""], "HOST/NAME"),
+        (["--registry", "Bad Host/.."], "HOST/NAME"),
+        (["--registry", "https://host/me"], "HOST/NAME"),
         (["--repo-id", "burrow"], "USER/NAME"),
         (["--registry", "host/me", "--private"], "no options of a Space"),
     ],
@@ -264,8 +268,13 @@ def test_pip_installs_what_was_pushed(hub: HubOfUploads, package: Path, tmp_path
         subprocess.run([*git, *command], check=True)
     target = tmp_path / "installed"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target)]
-    subprocess.run([*pip, f"git+file://{clone}"], check=True)
-    code = "import burrow_env, openenv_gym; print('openenv/Burrow-v0' in __import__('gymnasium').registry)"
+    place = f"git+file://{clone}"
+    # As on a machine that has neither: the Space has the library's source as well.
+    subprocess.run([*pip, f"{place}#subdirectory=.openenv-gym", place], check=True)
+    code = (
+        "import burrow_env, openenv_gym; assert openenv_gym.__file__.startswith"
+        f"({str(target)!r}); print('openenv/Burrow-v0' in __import__('gymnasium').registry)"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

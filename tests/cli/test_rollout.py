@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from gymnasium import spaces
 
 from openenv_gym.cli.main import main
-from openenv_gym.cli.policies import info_of, random_policy
+from openenv_gym.cli.policies import random_policy
+from openenv_gym.vector.infos import info_of
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -141,6 +142,30 @@ def test_an_edit_is_served_and_clients_are_told(reloading: tuple[Command, Path, 
     env.close()
 
 
+def test_clients_of_a_vector_by_tcp_are_told(package: Path) -> None:
+    command = Command("serve", str(package), "--port", "0", "--reload")
+    try:
+        said = command.says("Serving reload_env on")
+        url = said[said.rindex("http://") :].split()[0]
+        envs = gymnasium.make_vec("openenv/Remote-v0", num_envs=3, base_url=url)
+        assert envs.reset(seed=1)[0].tolist() == [1, 1, 1]
+        app = package / "server" / "app.py"
+        app.write_text(APP.replace("FIRST", "2"))
+        command.says("Serving reload_env on")
+        with pytest.raises(errors.ServerReloadedError, match="after an edit"):
+            envs.step(envs.action_space.sample())
+        envs.close()
+        envs = gymnasium.make_vec("openenv/Remote-v0", num_envs=3, base_url=url)  # the same port
+        assert envs.reset(seed=1)[0].tolist() == [2, 2, 2]
+        envs.close()
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=10):
+            app.write_text(APP.replace("FIRST", "3"))  # who has not said anything holds nobody up
+            command.says("Serving reload_env on")
+    finally:
+        assert command.end() == 0
+        command.process.stdout.close()  # type: ignore[union-attr]
+
+
 def test_without_reload_it_is_a_server(package: Path, tmp_path: Path) -> None:
     uds = str(tmp_path / "s")
     command = Command("serve", str(package), "--uds", uds, "--", "--capacity", "1")
@@ -171,6 +196,8 @@ def test_syntax(tmp_path: Path) -> None:
         (["moon_env"], "moon_env", 1),
         (["gymnasium", "--reload"], "no code to watch", 2),
         (["echo_env", "--reload", "--workers", "2"], "--workers", 2),
+        (["nowhere/"], "is not there", 2),
+        (["./nowhere_env"], "is not there", 2),
         (["echo_env", "--uds", "s", "--port", "1"], "--uds", 2),
         (["echo_env", "--port", "70000"], "--port", 2),
         (["echo_env", "--token-file", "nowhere"], "nowhere", 2),

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from openenv_gym.cli.init import write_package
 from openenv_gym.cli.main import main
+from openenv_gym.providers import local
 from openenv_gym.server import Server, load_app
+from tests.support.waiting import eventually
 
 
 ROOT = Path(__file__).parents[2]
@@ -63,10 +69,56 @@ def test_what_is_broken_is_named_with_what_to_do(tmp_path: Path) -> None:
     assert "FAILED manifest" in done.stdout and "-> Change `port` in the file." in done.stdout
 
 
+def test_a_folder_whose_name_has_a_space(tmp_path: Path) -> None:
+    (tmp_path / "ünï cödé").mkdir()
+    (tmp_path / "file").write_text("")
+    for name, told in (("ünï cödé", "no openenv.yaml"), ("file", "is a file")):
+        done = _run(str(tmp_path / name))
+        assert done.exit_code == 2 and told in done.stderr
+    folder = write_package("burrow", tmp_path / "ünï cödé", "text")
+    done = _run(str(folder), "--provider", "thread")
+    assert done.exit_code == 0 and "33 of 33" in done.stdout
+
+
+def test_what_runs_strangers_code_is_looked_at_in_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_package("burrow", tmp_path, "basic")
+    manifest = folder / "openenv.yaml"
+    manifest.write_text(manifest.read_text().replace("untrusted: false", "untrusted: true"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere")
+    done = _run(str(folder), "--level", "runtime")
+    assert done.exit_code == 1 and "No Docker daemon answers" in done.stdout
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a server nor a traceback: the rule that is looked at may be any."""
+    command = [sys.executable, "-m", "openenv_gym.cli", "validate", "echo_env", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+
+        def started() -> list[str]:
+            return [
+                each.name
+                for each in local.processes("process")
+                if each.owner is not None and each.owner.pid == process.pid
+            ]
+
+        assert eventually(lambda: started() != [], 60)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(30) == 1
+        assert b"Traceback" not in process.stderr.read()
+        assert eventually(lambda: started() == [])
+
+
 @pytest.mark.parametrize(
     ("arguments", "named", "code"),
     [
         (["."], "openenv.yaml", 2),
+        (["nowhere/"], "is not there", 2),
+        (["ünï cödé"], "No environment package", 1),
         (["echo_env", "--url", "http://x"], "--url", 2),
         (["--url", "http://x", "--level", "static"], "--url", 2),
         (["echo_env", "--level", "high"], "--level", 2),

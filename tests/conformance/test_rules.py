@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from openenv_gym.conformance import RULES, Level, Subject, rules_of, run_rules
-from openenv_gym.conformance.play import Moment, equal, where_different
+from openenv_gym.conformance.play import Moment, play, where_different
 from openenv_gym.doctor.checks import Check, State
+from openenv_gym.models.comparing import equal
 
 
 def _checks(name: str, level: Level = Level.CONFORMANCE) -> dict[str, Check]:
@@ -122,6 +123,35 @@ def test_files_that_do_not(package: Path, file: str, text: str | None, rule: str
     path.unlink() if text is None else path.write_text(text)
     checks = _static(package)
     assert checks[rule].state is State.FAILED and checks[rule].fix
+
+
+def test_a_package_for_gymnasium_alone_needs_no_types(package: Path) -> None:
+    for name in ("models.py", "client.py"):
+        (package / name).unlink()
+    checks = _static(package)
+    assert {checks[name].state for name in ("models", "client")} == {State.ABSENT}
+    (package / "server" / "app.py").write_text("from openenv_gym import Environment\napp = 1\n")
+    checks = _static(package)
+    assert {checks[name].state for name in ("models", "client")} == {State.FAILED}
+
+
+def test_a_package_for_several_agents_needs_no_id() -> None:
+    folder = Path(__file__).parents[2] / "envs" / "pettingzoo_env"
+    with Subject(folder.name, folder=folder, provider="thread") as subject:
+        checks = {check.name: check for check in run_rules(subject, Level.RUNTIME)}
+    assert checks["ids"].state is State.ABSENT and checks["starts"].state is State.ABSENT
+    assert not _broken(checks)
+
+
+def test_tools_are_called_as_they_want_to_be() -> None:
+    checks = _checks("Tools")
+    assert {check.state for check in checks.values()} <= {State.OK, State.ABSENT}
+    assert checks["rewards and flags"].found == "rewards from 0 to 9"
+
+
+def test_of_what_is_legal_chance_takes_that_alone() -> None:
+    with Subject("tests.conformance.worlds:Picky", provider="thread") as subject:
+        assert {moment.observation for moment in play(subject.make(), 20, seed=1)} == {0, 2}
 
 
 def test_equality_is_to_the_bit() -> None:

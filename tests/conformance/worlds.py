@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from openenv_gym import Action, Environment, Observation
+from openenv_gym import (
+    Action,
+    CallToolAction,
+    CallToolObservation,
+    Environment,
+    MCPEnvironment,
+    Observation,
+    ToolResultText,
+    tool,
+)
 
 
 class Turn(Action):
@@ -97,3 +106,42 @@ class Dull(Good):
 
     def save_state(self) -> Any:
         raise NotImplementedError
+
+
+class Tools(MCPEnvironment[Any, Any, Any]):
+    """Takes the JSON of calls, which nobody draws from a space of texts."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> ToolResultText:
+        self.begin_episode(seed)
+        return ToolResultText(text="hello")
+
+    @tool
+    def add(self, number: Literal[0, 9]) -> int:
+        """Add a number."""
+        return number
+
+    @tool
+    def wait(self) -> str:
+        """Do nothing."""
+        return "waited"
+
+    def judge(self, action: CallToolAction, observation: CallToolObservation) -> None:
+        assert observation.error is None, observation.error
+        observation.reward = float(action.arguments.get("number", 0))
+
+
+class Picky(Good):
+    """Ends in an error where an action is not among the legal ones."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Sight:
+        self.begin_episode(seed)
+        self.number = 0
+        return self.see()
+
+    def legal_actions(self) -> list[Any]:
+        return [Turn(number=0), Turn(number=2)]
+
+    def step(self, action: Turn) -> Sight:
+        assert action.number in (0, 2)
+        self.number = action.number
+        return self.see(over=self.count_step() >= 25)

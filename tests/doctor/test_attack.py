@@ -10,8 +10,7 @@ from openenv_gym.doctor.attack import report
 from openenv_gym.doctor.attack.battery import Battery, Finding
 from openenv_gym.doctor.attack.rows import ROWS, Held, Row
 from openenv_gym.providers.docker import container
-from openenv_gym.providers.docker.contexts import environment_packages
-from tests.support.images import image
+from tests.support.images import EVERY_PACKAGE, image
 
 
 _QUICK = ("files", "network", "rights", "secrets", "neighbour")
@@ -54,7 +53,7 @@ def test_all_attacks(docker: Any) -> None:
 @pytest.mark.images
 @pytest.mark.container
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("package", environment_packages())
+@pytest.mark.parametrize("package", EVERY_PACKAGE)
 def test_all_attacks_on_an_environment(docker: Any, package: str) -> None:
     with Battery(docker, image(package), rows=list(ROWS)) as battery:
         assert not_held(battery.run()) == []

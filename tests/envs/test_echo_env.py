@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from gymnasium.utils.env_checker import check_env, env_render_passive_checker
+from gymnasium.utils.env_checker import env_render_passive_checker
 from pydantic import ValidationError
 
-import echo_env
 from echo_env.models import MAX_MESSAGE_LENGTH, EchoAction
 from echo_env.server.app import app
 from echo_env.server.echo_environment import GREETING, EchoEnvironment
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import CallToolAction, CallToolObservation, ListToolsAction
-from openenv_gym.models.manifest import load_manifest
 from openenv_gym.server.adapter import TypedEnv
 
 
 def make(**options) -> TypedEnv:
     return TypedEnv(EchoEnvironment(**options))
-
-
-def test_check_env():
-    check_env(make(), skip_render_check=True)
 
 
 def test_spaces_are_those_of_the_readme():
@@ -145,16 +137,6 @@ def test_wrong_options(options, field):
     with pytest.raises(InvalidOptionError, match=field) as caught:
         EchoEnvironment(**options)
     assert caught.value.field == field
-
-
-def test_manifest_agrees_with_the_code():
-    manifest = load_manifest(Path(echo_env.__file__).with_name("openenv.yaml"))
-    assert (manifest.name, manifest.license) == ("echo_env", "MIT")
-    assert (manifest.distribution, manifest.image) == ("openenv-gym-echo", "openenv-gym-echo")
-    (entry,) = manifest.ids
-    assert entry.id == "Echo-v0"
-    assert list(entry.render_modes) == EchoEnvironment.metadata["render_modes"]
-    assert entry.render_fps == EchoEnvironment.metadata["render_fps"]
 
 
 def test_app_makes_environments():

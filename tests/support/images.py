@@ -12,6 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from openenv_gym.providers.docker.contexts import environment_packages
 from openenv_gym.providers.docker.images import (
     BASE_IMAGE_VARIABLE,
     ensure_base,
@@ -21,9 +24,18 @@ from openenv_gym.providers.docker.images import (
 from tests.support.engines import docker_client
 
 
-__all__ = ["image", "package_in", "python_image", "run_inside"]
+__all__ = ["ALWAYS_BUILT", "EVERY_PACKAGE", "image", "package_in", "python_image", "run_inside"]
 
 ROOT = Path(__file__).parents[2]
+
+ALWAYS_BUILT = {"atari_env", "coding_env", "echo_env", "gymnasium"}
+"""Packages whose images every run of the tests has."""
+
+EVERY_PACKAGE = [
+    pytest.param(name, marks=() if name in ALWAYS_BUILT else pytest.mark.images)
+    for name in ("gymnasium", *environment_packages())
+]
+"""Parameters of a test of all images; those that not every run builds have the marker for them."""
 
 
 @cache

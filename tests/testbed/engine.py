@@ -29,7 +29,7 @@ from pathlib import Path
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 DEFAULT_STATE = Path("/run/openenv-testbed/engine.json")
-PACKAGES = ("docker.io", "iptables")
+PACKAGES = ("docker.io", "docker-registry", "iptables")
 
 RUN = Path("/var/run")
 # Debian's init script writes the second one.

@@ -21,9 +21,10 @@ from atari_env.options import AtariOptions, PreprocessOptions, parse_options
 from atari_env.server.games import find_game
 from atari_env.server.plain import PlainGame
 from atari_env.server.preprocessed import PreprocessedGame
-from openenv_gym.errors import InvalidOptionError
+from atari_env.server.saving import SavedGame
 from openenv_gym.models import Action
-from openenv_gym.server import Environment
+from openenv_gym.rubrics import Rubric, load_rubric
+from openenv_gym.server import Environment, check_choice
 
 
 __all__ = ["AtariEnvironment"]
@@ -31,7 +32,6 @@ __all__ = ["AtariEnvironment"]
 AnyAction = AtariAction | AtariContinuousAction
 AnyObservation = AtariObservation | AtariSoundObservation
 
-_SAVED_VERSION = 1
 _FOREIGN_FIELDS = frozenset({"game_name", "obs_type", "full_action_space"})
 
 
@@ -47,6 +47,8 @@ class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
         preprocess: Scale, stack and clip as is usual in reinforcement learning.
         render_mode: ``"rgb_array"``, or None; without preprocessing also ``"human"``, which opens
             a window on the machine that the emulator runs on.
+        rubric: What gives the reward instead: a rubric, or ``"module:attribute"``. It finds the
+            game's own in `observation.reward`.
         **options: Those of `AtariOptions`, or with preprocessing of `PreprocessOptions`.
 
     Raises:
@@ -63,20 +65,15 @@ class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
         *,
         preprocess: bool = False,
         render_mode: str | None = None,
+        rubric: Rubric | str | None = None,
         **options: Any,
     ) -> None:
         self._name = find_game(game)
-        if type(preprocess) is not bool:
-            raise InvalidOptionError(
-                f"preprocess={preprocess!r}: expected True or False.", field="preprocess"
-            )
+        check_choice("preprocess", preprocess, (True, False))
         modes = ("rgb_array",) if preprocess else ("human", "rgb_array")
-        if render_mode is not None and render_mode not in modes:
-            raise InvalidOptionError(
-                f"render_mode={render_mode!r}: expected None or {' or '.join(map(repr, modes))}.",
-                field="render_mode",
-            )
+        check_choice("render_mode", render_mode, (*modes, None))
         self.render_mode = render_mode
+        self.rubric = load_rubric(rubric)
         self._game: PlainGame | PreprocessedGame
         if preprocess:
             chosen = parse_options(PreprocessOptions, options)
@@ -173,42 +170,33 @@ class AtariEnvironment(Environment[AnyAction, AnyObservation, AtariState]):
     def save_state(self) -> dict[str, Any]:
         """Return the whole state: emulator, screen, sticky action and all generators.
 
-        What is restored goes to the emulator without much of a check, so it must come from a
-        source as trusted as the program itself.
-
         Raises:
             NotImplementedError: With preprocessing or sound, or for a game that ale-py cannot save
                 in full.
         """
-        return {
-            "version": _SAVED_VERSION,
-            "game_name": self._name,
-            "episode_id": self._episode_id,
-            "step_count": self._step_count,
-            "game": self._game.save(),
-        }
+        return SavedGame.of(self, self._saved_options, **self._game.save())
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
+    def restore_state(self, saved: Any) -> None:
         """Return to a state that `save_state` returned, here or in another process.
 
-        The environment must play the same game with the same options.
+        The environment must play the same game with the same options. The emulator gets what it
+        can bear, and nothing else (`atari_env.server.snapshots`).
 
         Raises:
             InvalidOptionError: It is no such state, or one of another game.
             NotImplementedError: As for `save_state`.
         """
+        self._game.check_saving()
+        state = SavedGame.read(saved, self._saved_options)
         try:
-            if (saved["version"], saved["game_name"]) != (_SAVED_VERSION, self._name):
-                raise ValueError(f"it is one of {saved['game_name']!r:.40}")
-            episode_id, step_count = saved["episode_id"], int(saved["step_count"])
-            self._game.restore(saved["game"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidOptionError(
-                f"This is not a saved state of {self._name}: {error}.",
-                field="saved",
-                hint="Pass what save_state() of an environment with the same options returned.",
-            ) from error
-        self._episode_id, self._step_count = episode_id, step_count
+            self._game.restore(state)
+        except ValueError as error:
+            raise state.refusal(str(error)) from None
+        state.apply(self)
+
+    @property
+    def _saved_options(self) -> dict[str, Any]:
+        return {"game": self._name}
 
     # The generator is that of ale-py's environment (or beside the engine, which has none that can
     # be reached), so that whoever reads or sets it here reads or sets that one. The base class's

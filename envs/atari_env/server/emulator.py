@@ -19,6 +19,8 @@ import ale_py
 import numpy as np
 from numpy.typing import NDArray
 
+from atari_env.server.snapshots import MT19937_WORDS, Checker, generator_words
+
 
 __all__ = ["Emulator"]
 
@@ -35,8 +37,6 @@ _OFTEN_READ = (
 
 _LONGEST_RECORD = 1 << 16
 """Frames after which the record of actions begins anew."""
-
-_MT19937_WORDS = 624
 
 
 class Emulator:
@@ -61,6 +61,7 @@ class Emulator:
         self._actions: list[Any] = []
         self._strengths: list[float] = []
         self._shown: _Picture | None = None
+        self._checker: Checker | None = None
         self._probability = 0.0
         self._mark: ale_py.ALEState | None = None
         self._read_probability()
@@ -75,6 +76,7 @@ class Emulator:
     def loadROM(self, rom: Any) -> None:
         """Load a game, which puts settings and seed into effect."""
         self._ale.loadROM(rom)
+        self._checker = None
         self._read_probability()
         self._effective = (0, 1.0)
         self._begin_record()
@@ -144,20 +146,23 @@ class Emulator:
             "screen": picture.pack(),
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore(self, serialized: bytes, effective: tuple[int, float], screen: bytes) -> None:
         """Return to a state that `save` returned, of the same game.
 
+        Args:
+            serialized: What ALE itself saves.
+            effective: The action in effect, and its strength.
+            screen: What is shown until the next frame.
+
         Raises:
-            KeyError, TypeError, ValueError: The data is no such state.
+            ValueError: The data is no such state; nothing has changed then.
         """
-        try:
-            state = ale_py.ALEState(saved["emulator"])
-        except SystemError as error:
-            # ale-py throws what its binding cannot translate when the bytes end too early.
-            raise ValueError("the emulator's state is damaged") from error
-        picture = _Picture.unpack(saved["screen"], self._ale.getScreenDims())
-        effective = (int(saved["action"]), float(saved["strength"]))
-        self._put_into_effect(effective, state, saved["emulator"])
+        if self._checker is None:
+            self._checker = Checker(self._ale.cloneState(include_rng=True).serialize())
+        self._checker.check(serialized)
+        picture = _Picture.unpack(screen, self._ale.getScreenDims())
+        state = ale_py.ALEState(serialized)
+        self._put_into_effect(effective, state, serialized)
         self._ale.restoreState(state)
         self._effective = effective
         self._begin_record()
@@ -268,19 +273,15 @@ def _frame_draws(serialized: bytes, frames: int) -> NDArray[np.float64]:
     Returns:
         Shape (frames,), float64, from 0 up to 1.
     """
-    # The generator is the last string of the state, a C++ `std::mt19937` in its textual form:
-    # 624 words and, in libstdc++ only, the position. Two integers of four bytes follow.
+    # The generator is the last string of the state, and two integers of four bytes follow.
     end = len(serialized) - 8
-    begin = len(serialized[:end].rstrip(b"0123456789 "))
-    words = np.array(serialized[begin:end].split(), np.uint64)
-    if words.size not in (_MT19937_WORDS, _MT19937_WORDS + 1):
-        raise ValueError("the state holds no generator")
+    words = generator_words(serialized[len(serialized[:end].rstrip(b"0123456789 ")) : end])
     generator = np.random.MT19937()
     generator.state = {
         "bit_generator": "MT19937",
         "state": {
-            "key": words[:_MT19937_WORDS].astype(np.uint32),
-            "pos": int(words[_MT19937_WORDS]) if words.size > _MT19937_WORDS else _MT19937_WORDS,
+            "key": words[:MT19937_WORDS],
+            "pos": int(words[MT19937_WORDS]) if words.size > MT19937_WORDS else MT19937_WORDS,
         },
     }
     # Each frame draws twice: for this player, and for the other one, who is never there.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from atari_env.options import AtariOptions
 from atari_env.server.emulator import Emulator
+from atari_env.server.saving import SavedGame
 from openenv_gym.errors import InvalidOptionError
 
 
@@ -95,33 +96,28 @@ class PlainGame:
         return {**options, "lives": self._emulator.lives()}
 
     def save(self) -> dict[str, Any]:
-        """Return the state of emulator and generator as plain data.
+        """Return the emulator's state as plain data, the fields of `SavedGame`.
 
         Raises:
             NotImplementedError: ale-py cannot save it in full.
         """
-        self._check_saving()
-        return {
-            **self._emulator.save(),
-            "np_random": self.target._np_random.bit_generator.state,
-            "np_random_seed": self.target._np_random_seed,
-        }
+        self.check_saving()
+        return self._emulator.save()
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Return to a state that `save` returned.
+    def restore(self, saved: SavedGame) -> None:
+        """Return to a state that `save` returned; the generator is the caller's.
 
         Raises:
-            KeyError, TypeError, ValueError: The data is no such state.
-            NotImplementedError: As for `save`.
+            ValueError: The data is no such state.
         """
-        self._check_saving()
-        generator = np.random.Generator(_bit_generator(saved["np_random"]))
-        seed = saved["np_random_seed"]
-        self._emulator.restore(saved)
-        self.target._np_random = generator
-        self.target._np_random_seed = seed
+        self._emulator.restore(saved.emulator, (saved.action, saved.strength), saved.screen)
 
-    def _check_saving(self) -> None:
+    def check_saving(self) -> None:
+        """Refuse where ale-py cannot save in full.
+
+        Raises:
+            NotImplementedError: It cannot.
+        """
         if self._options.sound_obs:
             raise NotImplementedError("With sound_obs=True, ale-py cannot save a state in full.")
         version = tuple(int(part) for part in ale_py.__version__.split(".")[:3] if part.isdigit())
@@ -148,12 +144,3 @@ def _explain(game: str, options: AtariOptions, error: RuntimeError) -> Exception
                 data={"available": list(available)},
             )
     return error
-
-
-def _bit_generator(state: Any) -> np.random.BitGenerator:
-    known = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
-    if not isinstance(state, dict) or state.get("bit_generator") not in known:
-        raise ValueError("its generator is unknown")
-    generator: np.random.BitGenerator = getattr(np.random, state["bit_generator"])()
-    generator.state = state
-    return generator

@@ -10,6 +10,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from atari_env.options import PreprocessOptions
+from atari_env.server.saving import SavedGame
 from openenv_gym.errors import InvalidActionError, ResetNeededError
 
 
@@ -148,21 +149,22 @@ class PreprocessedGame:
             "preprocess": True,
         }
 
+    def check_saving(self) -> None:
+        """Refuse: the engine gives nothing away, and takes nothing in.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("With preprocess=True, ale-py can neither save nor restore.")
+
     def save(self) -> dict[str, Any]:
-        """Refuse: the engine gives nothing away.
+        """Refuse; see `check_saving`."""
+        self.check_saving()
+        return {}
 
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError("With preprocess=True, ale-py cannot save a state.")
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Refuse: the engine takes nothing in.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError("With preprocess=True, ale-py cannot restore a state.")
+    def restore(self, saved: SavedGame) -> None:
+        """Refuse; see `check_saving`."""
+        self.check_saving()
 
     def get_action_meanings(self) -> list[str]:
         """Return the names of the actions, as ``AtariEnv`` does."""

@@ -28,8 +28,8 @@ def make_games(request: NativeRequest) -> VectorEnv[Any, Any, Any] | None:
     """Make the games of a vector session, where ale-py's engine can do what is asked.
 
     Returns:
-        None where single games do it: without preprocessing, with a limit in steps (the engine
-        counts frames), or without autoreset (which it does not have).
+        None where single games do it: without preprocessing, with a rubric, with a limit in steps
+        (the engine counts frames), or without autoreset (which it does not have).
 
     Raises:
         InvalidOptionError: An option that does not exist; or the engine was asked for by name, and
@@ -39,6 +39,8 @@ def make_games(request: NativeRequest) -> VectorEnv[Any, Any, Any] | None:
     why = ""
     if options.pop("preprocess", False) is not True:
         why, name = "it preprocesses always; add preprocess=True", "engine"
+    elif options.pop("rubric", None) is not None:
+        why, name = "it has no steps that a rubric could score", "rubric"
     elif request.max_episode_steps is not None:
         why, name = "it has no time limit in steps", "max_episode_steps"
     elif request.autoreset_mode is AutoresetMode.DISABLED:

@@ -22,11 +22,10 @@ from chess_env.server.game import Game
 from chess_env.server.moves import action_mask, decode, encode
 from chess_env.server.opponents import make_opponent
 from chess_env.server.planes import draw_planes
-from chess_env.server.saving import restore_game, save_game
+from chess_env.server.saving import SavedGame
 from chess_env.server.start import start_board
-from openenv_gym.errors import InvalidOptionError, ProtocolError, ResetNeededError
+from openenv_gym.errors import ResetNeededError
 from openenv_gym.models import CallToolAction, CallToolObservation
-from openenv_gym.protocol.generators import make_generator
 from openenv_gym.rubrics import Rubric, load_rubric
 from openenv_gym.server import MCPEnvironment, check_choice, tool
 
@@ -35,8 +34,6 @@ __all__ = ["ILLEGAL_REWARD", "ChessEnvironment"]
 
 ILLEGAL_REWARD = -0.1
 """Reward of an illegal move that does not lose the game."""
-
-_SAVED_VERSION = 1
 
 AnyAction = ChessAction | ChessIndexAction
 AnyObservation = ChessObservation | ChessPlanesObservation
@@ -343,42 +340,38 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
         Raises:
             ResetNeededError: There is no game.
         """
-        return {
-            "version": _SAVED_VERSION,
-            "game": save_game(self._shown),
-            "agent_color": self._color,
-            "over": self._over,
-            "episode_id": self._episode_id,
-            "step_count": self._step_count,
-            "np_random": self.np_random.bit_generator.state,
-            "np_random_seed": self.np_random_seed,
-        }
+        game = self._shown
+        return SavedGame.of(
+            self,
+            self._saved_options,
+            **SavedGame.fields_of(game),
+            agent_color=self._color,
+            over=self._over,
+        )
 
     def restore_state(self, saved: Any) -> None:
         """Return to a state that `save_state` returned, here or in another process.
 
+        The opponent may be another one, if there is one.
+
         Raises:
             InvalidOptionError: It is no such state.
         """
-        try:
-            if saved["version"] != _SAVED_VERSION:
-                raise ValueError(f"its version is {saved['version']!r:.40}")
-            game = restore_game(saved["game"], **self._rules)
-            color = saved["agent_color"]
-            if (color is None) != (self._opponent is None) or type(color) not in (bool, type(None)):
-                raise ValueError(f"it is of a game against {'one' if color is None else 'none'}")
-            random = make_generator(saved["np_random"])
-            seed, over = saved["np_random_seed"], bool(saved["over"])
-            episode_id, step_count = saved["episode_id"], int(saved["step_count"])
-        except (KeyError, TypeError, ValueError, ProtocolError) as error:
-            raise InvalidOptionError(
-                f"This is not a saved state of a game of chess: {error}.",
-                field="saved",
-                hint="Pass what save_state() of an environment with the same options returned.",
-            ) from error
-        self._game, self._color, self._over, self._reward = game, color, over, None
-        self._np_random, self._np_random_seed = random, seed
-        self._episode_id, self._step_count = episode_id, step_count
+        state = SavedGame.read(saved, self._saved_options)
+        if (state.agent_color is None) != (self._opponent is None):
+            raise state.refusal(f"the agent plays {state.agent_color!r} there")
+        game = state.game(**self._rules)
+        self._game, self._color, self._over, self._reward = (
+            game,
+            state.agent_color,
+            state.over,
+            None,
+        )
+        state.apply(self)
+
+    @property
+    def _saved_options(self) -> dict[str, Any]:
+        return {"opponent": self._opponent is not None}
 
 
 def _no_chance() -> np.random.Generator:

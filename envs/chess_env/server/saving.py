@@ -2,44 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import chess
+from pydantic import Field
 
 from chess_env.server.game import Game
+from openenv_gym.server import SavedState
 
 
-__all__ = ["restore_game", "save_game"]
+__all__ = ["SavedGame"]
 
 
-def save_game(game: Game) -> dict[str, Any]:
-    """Return a game as plain data: where it began, and its moves."""
-    return {
-        "start_fen": game.start_fen,
-        "chess960": game.board.chess960,
-        "moves": [move.uci() for move in game.board.move_stack],
-        "illegal_moves": game.illegal_moves,
-        "forfeited": game.forfeited,
-    }
+class SavedGame(SavedState):
+    """What `ChessEnvironment.save_state` returns: where a game began, and its moves.
 
-
-def restore_game(saved: Mapping[str, Any], **rules: Any) -> Game:
-    """Return the game that `save_game` returned.
-
-    Args:
-        saved: The data.
-        **rules: As `Game` takes them.
-
-    Raises:
-        KeyError, TypeError, ValueError: The data is no such game.
+    Attributes:
+        start_fen: Where it began.
+        chess960: The rules by which it castles.
+        moves: All moves, in UCI notation.
+        illegal_moves: How many were tried.
+        forfeited: The side to move lost by one.
+        agent_color: Whom the agent plays, True for White; None for both.
+        over: The agent was told of the end.
     """
-    board = chess.Board(saved["start_fen"], chess960=bool(saved["chess960"]))
-    if not board.is_valid():
-        raise ValueError(f"{board.fen()} is no position")
-    game = Game(board, **rules)
-    for move in saved["moves"]:
-        game.push(board.parse_uci(move))
-    game.illegal_moves = int(saved["illegal_moves"])
-    game.forfeited = bool(saved["forfeited"])
-    return game
+
+    start_fen: str = Field(max_length=128)
+    chess960: bool
+    moves: list[Annotated[str, Field(max_length=5)]] = Field(max_length=1 << 16)
+    illegal_moves: int = Field(ge=0, le=(1 << 63) - 1)
+    forfeited: bool
+    agent_color: bool | None
+    over: bool
+
+    @staticmethod
+    def fields_of(game: Game) -> dict[str, Any]:
+        """Return the fields that are a game's."""
+        return {
+            "start_fen": game.start_fen,
+            "chess960": game.board.chess960,
+            "moves": [move.uci() for move in game.board.move_stack],
+            "illegal_moves": game.illegal_moves,
+            "forfeited": game.forfeited,
+        }
+
+    def game(self, **rules: Any) -> Game:
+        """Return the game.
+
+        Args:
+            **rules: As `Game` takes them.
+
+        Raises:
+            InvalidOptionError: It begins with no position, or has a move that is not legal.
+        """
+        try:
+            board = chess.Board(self.start_fen, chess960=self.chess960)
+            if not board.is_valid():
+                raise ValueError(f"{board.fen()} is no position")
+            game = Game(board, **rules)
+            for move in self.moves:
+                game.push(board.parse_uci(move))
+        except ValueError as error:
+            raise self.refusal(str(error)) from None
+        game.illegal_moves, game.forfeited = self.illegal_moves, self.forfeited
+        return game

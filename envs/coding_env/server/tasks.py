@@ -183,14 +183,14 @@ def load_tasks(source: object) -> TaskSet:
 def _lines(path: Path) -> list[tuple[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _refusal(f"{path} cannot be read: {error}.") from error
+    except (OSError, ValueError) as error:  # it is no UTF-8, or no file can be called that
+        raise _refusal(f"{str(path)!r:.200} cannot be read: {error}.") from error
     found = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 found.append((f"line {number}", json.loads(line)))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise _refusal(f"{path}, line {number}: no JSON: {error}.") from error
     return found
 
@@ -224,7 +224,7 @@ def _test(where: str, test: str | ProgramTest) -> Call | Program:
         if not isinstance(statement, ast.Assert):
             raise ValueError
         return _call(statement.test)
-    except (SyntaxError, ValueError, TypeError) as error:
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise _refusal(
             f"{where}: {test!r:.120} is no assertion that can be judged from outside; expected "
             "`assert EXPRESSION == LITERAL`, `assert EXPRESSION is None`, `assert EXPRESSION` or "

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
-from connect4_env.board import COLUMNS, Board
+from connect4_env.board import COLUMNS, ROWS, Board
 from connect4_env.models import Connect4Action, Connect4Observation, Connect4State
 from connect4_env.server.opponents import Opponent, minimax, play_at_random
 from connect4_env.server.pictures import draw
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import Environment, check_choice
+from openenv_gym.server import Environment, SavedState, check_choice, check_integer
 
 
 __all__ = ["MAX_DEPTH", "Connect4Environment"]
@@ -26,6 +27,20 @@ _OPPONENTS = (_SELF, "random", "minimax")
 _SIDES = {"first": 0, "second": 1}
 _ILLEGAL = ("loss", "penalty", "refuse")
 _MODES = ("ansi", "rgb_array")
+
+
+class SavedGame(SavedState):
+    """What `Connect4Environment.save_state` returns.
+
+    Attributes:
+        moves: Columns, in the order in which discs were dropped.
+        agent: Whose part the agent has.
+        over: The episode is over.
+    """
+
+    moves: list[Annotated[int, Field(ge=0, lt=COLUMNS)]] = Field(max_length=ROWS * COLUMNS)
+    agent: int = Field(ge=0, le=1)
+    over: bool
 
 
 class Connect4Environment(Environment[Connect4Action, Connect4Observation, Connect4State]):
@@ -67,10 +82,7 @@ class Connect4Environment(Environment[Connect4Action, Connect4Observation, Conne
         check_choice("side", side, (*_SIDES, "random"))
         check_choice("illegal_move", illegal_move, _ILLEGAL)
         check_choice("render_mode", render_mode, (*_MODES, None))
-        if type(depth) is not int or not 1 <= depth <= MAX_DEPTH:
-            raise InvalidOptionError(
-                f"depth={depth!r:.40}: expected an integer from 1 to {MAX_DEPTH}.", field="depth"
-            )
+        check_integer("depth", depth, 1, MAX_DEPTH)
         self.render_mode = render_mode
         self.rubric = load_rubric(rubric)
         self._choose: Opponent | None = None
@@ -180,26 +192,34 @@ class Connect4Environment(Environment[Connect4Action, Connect4Observation, Conne
 
     def save_state(self) -> dict[str, Any]:
         """Return moves, counters and the generator: what the opponent does is saved as well."""
-        return {
-            "moves": list(self._board.moves),
-            "agent": self._agent,
-            "over": self._over,
-            "episode_id": self._episode_id,
-            "step_count": self._step_count,
-            "generator": self.np_random.bit_generator.state,
-        }
+        return SavedGame.of(
+            self,
+            self._saved_options,
+            moves=list(self._board.moves),
+            agent=self._agent,
+            over=self._over,
+        )
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
-        """Return to a state that `save_state` returned."""
+    def restore_state(self, saved: Any) -> None:
+        """Return to a state that `save_state` returned.
+
+        Raises:
+            InvalidOptionError: It is no such state.
+        """
+        state = SavedGame.read(saved, self._saved_options)
         board = Board()
-        for column in saved["moves"]:
+        for column in state.moves:
+            if column not in board.legal:
+                raise state.refusal(f"column {column} has no room, or the game was over")
             board.play(column)
-        self.np_random.bit_generator.state = saved["generator"]
-        self._board = board
-        self._agent = int(saved["agent"])
-        self._over = bool(saved["over"])
-        self._episode_id = saved["episode_id"]
-        self._step_count = int(saved["step_count"])
+        if not state.over and (board.over or (self._choose and board.player != state.agent)):
+            raise state.refusal("it is not the agent's turn")
+        self._board, self._agent, self._over = board, state.agent, state.over
+        state.apply(self)
+
+    @property
+    def _saved_options(self) -> dict[str, Any]:
+        return {"opponent": self._choose is not None}
 
 
 def _sign(player: int) -> int:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from echo_env.models import EchoAction, EchoObservation
-from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import CallToolAction, CallToolObservation, State
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import MCPEnvironment, check_choice, tool
+from openenv_gym.server import MCPEnvironment, SavedState, check_choice, check_integer, tool
 
 
 __all__ = ["GREETING", "EchoEnvironment"]
 
 GREETING = "Echo environment ready!"
 """What the first observation of an episode says."""
+
+
+class SavedEcho(SavedState):
+    """What `EchoEnvironment.save_state` returns."""
+
+    message: str
 
 
 class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
@@ -45,11 +50,7 @@ class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
         render_mode: str | None = None,
         rubric: Rubric | str | None = None,
     ) -> None:
-        if episode_length is not None and (type(episode_length) is not int or episode_length < 1):
-            raise InvalidOptionError(
-                f"episode_length={episode_length!r}: expected a positive integer or None.",
-                field="episode_length",
-            )
+        check_integer("episode_length", episode_length, 1, optional=True)
         check_choice("render_mode", render_mode, ("ansi", None))
         self.render_mode = render_mode
         self.rubric = load_rubric(rubric)
@@ -111,15 +112,15 @@ class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
         return self._message if self.render_mode == "ansi" else None
 
     def save_state(self) -> dict[str, Any]:
-        """Return message and counters; there is nothing random to be saved."""
-        return {
-            "message": self._message,
-            "episode_id": self._episode_id,
-            "step_count": self._step_count,
-        }
+        """Return message and counters, and the generator, which nothing here draws from."""
+        return SavedEcho.of(self, {"episode_length": self._episode_length}, message=self._message)
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
-        """Return to a state that `save_state` returned."""
-        self._message = saved["message"]
-        self._episode_id = saved["episode_id"]
-        self._step_count = saved["step_count"]
+    def restore_state(self, saved: Any) -> None:
+        """Return to a state that `save_state` returned.
+
+        Raises:
+            InvalidOptionError: It is no such state, or one with another length of episodes.
+        """
+        state = SavedEcho.read(saved, {"episode_length": self._episode_length})
+        self._message = state.message
+        state.apply(self)

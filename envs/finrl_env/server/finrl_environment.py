@@ -19,7 +19,7 @@ from finrl_env.options import FinRLOptions, parse_options
 from finrl_env.server.market import Market, make_market
 from finrl_env.server.portfolio import Portfolio
 from finrl_env.server.prices import read_prices
-from finrl_env.server.saving import Saved, pack, unpack
+from finrl_env.server.saving import SavedEpisode
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
 from openenv_gym.rubrics import load_rubric
 from openenv_gym.server import Environment, check_choice
@@ -248,29 +248,26 @@ class FinRLEnvironment(Environment[FinRLAction, FinRLObservation, FinRLState]):
 
     def save_state(self) -> dict[str, Any]:
         """Return where the episode is, what is owned, and the generator; not the market."""
-        episode = Saved(
+        return SavedEpisode.of(
+            self,
+            {"market": self._market.digest},
             begin=self._begin,
             end=self._end,
-            portfolio=self._portfolio,
-            values=self._values,
-            episode_id=self._episode_id,
-            step_count=self._step_count,
-            generator=self._np_random,
-            seed=self._np_random_seed,
+            values=list(self._values),
+            **SavedEpisode.fields_of(self._portfolio),
         )
-        return pack(self._market.digest, episode)
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
+    def restore_state(self, saved: Any) -> None:
         """Return to a state that `save_state` returned, here or in another process.
 
         Raises:
             InvalidOptionError: It is no such state, or one of another market.
         """
-        found = unpack(saved, self._market, self._first, self._last)
-        self._begin, self._end, self._day = found.begin, found.end, found.day
-        self._portfolio, self._values = found.portfolio, found.values
-        self._episode_id, self._step_count = found.episode_id, found.step_count
-        self._np_random, self._np_random_seed = found.generator, found.seed
+        state = SavedEpisode.read(saved, {"market": self._market.digest})
+        portfolio = state.portfolio(len(self._market.tickers), self._first, self._last)
+        self._begin, self._end, self._day = state.begin, state.end, state.day
+        self._portfolio, self._values = portfolio, state.values
+        state.apply(self)
 
 
 def _window(market: Market, options: FinRLOptions) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import State
 from openenv_gym.rubrics import Rubric
 from openenv_gym.server import check_choice
@@ -16,8 +15,6 @@ from openspiel_env.server.turns import TurnEnvironment
 
 
 __all__ = ["TextBlackjackEnvironment"]
-
-_SAVED_VERSION = 1
 
 
 class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, State]):
@@ -106,7 +103,7 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
         return self._table.over
 
     def _play(self, action: int) -> float:
-        reward = self._table.play(action)
+        reward = self._table.play(action, self.np_random)
         self._gained += reward
         return reward
 
@@ -137,31 +134,16 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
 
     def save_state(self) -> dict[str, Any]:
         """Return the whole state: cards, counters, and the generator."""
-        return {
-            "version": _SAVED_VERSION,
-            "rules": self._rules,
-            "gained": self._gained,
-            "table": self._table.save(),
-            **self._save_turns(),
-        }
+        fields = {"gained": self._gained, **self._table.fields(), **self._turn_fields()}
+        return self._table.saved_model.of(self, {"rules": self._rules}, **fields)
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
+    def restore_state(self, saved: Any) -> None:
         """Return to a state that `save_state` returned, here or in another process.
 
         Raises:
             InvalidOptionError: It is no such state, or one of other rules.
         """
-        try:
-            if (saved["version"], saved["rules"]) != (_SAVED_VERSION, self._rules):
-                raise ValueError(f"it is one of {saved['rules']!r:.40}")
-            gained = float(saved["gained"])
-            turns = self._check_turns(saved)
-            self._table.restore(saved["table"], self.np_random)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidOptionError(
-                f"This is not a saved state of blackjack: {error}.",
-                field="saved",
-                hint="Pass what save_state() of an environment with the same rules returned.",
-            ) from error
-        self._restore_turns(turns)
-        self._gained = gained
+        state = self._table.saved_model.read(saved, {"rules": self._rules})
+        self._table.restore(state)
+        self._gained = state.gained
+        self._restore_turns(state)

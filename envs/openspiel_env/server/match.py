@@ -12,6 +12,7 @@ import pyspiel
 from openspiel_env.models import NO_ACTION
 from openspiel_env.server.games import draws_by_itself
 from openspiel_env.server.opponents import Opponent
+from openspiel_env.server.saving import SavedMatch
 
 
 __all__ = ["Match"]
@@ -107,8 +108,8 @@ class Match:
             return np.asarray(self.state.information_state_tensor(self.player), np.float32)
         return np.asarray(self.state.observation_tensor(self.player), np.float32)
 
-    def save(self) -> dict[str, Any]:
-        """Return plain data of the match.
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `SavedMatch`.
 
         Raises:
             NotImplementedError: OpenSpiel keeps the game's generator to itself.
@@ -118,34 +119,36 @@ class Match:
                 f"{self.game.get_type().short_name} has a generator that cannot be saved."
             )
         return {
-            "game": str(self.game),
-            "position": self.state.serialize(),
+            "history": list(self.state.history()),
             "player": self.player,
             "opponent_action": self.opponent_action,
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Return to what `save` returned.
+    def restore(self, saved: SavedMatch) -> None:
+        """Return to where a match was: all its actions are taken again.
+
+        OpenSpiel's own text of a state is not read, as its reader trusts what it gets.
 
         Raises:
-            KeyError, TypeError, ValueError: It is nothing of that kind, or of another game.
+            InvalidOptionError: No game goes like that.
         """
-        player, action = int(saved["player"]), int(saved["opponent_action"])
-        if not 0 <= player < self.game.num_players():
-            raise ValueError(f"there is no player {player}")
-        if not NO_ACTION <= action < self.game.num_distinct_actions():
-            raise ValueError(f"there is no action {action}")
-        if saved["game"] != str(self.game):
-            raise ValueError(f"it is one of {saved['game']!r:.80}")
-        if not isinstance(saved["position"], str):
-            raise TypeError("the position is no text")
-        try:
-            state = self.game.deserialize_state(saved["position"])
-        except (pyspiel.SpielError, RuntimeError) as error:
-            raise ValueError(" ".join(str(error).split())[:200]) from None
-        if not state.is_terminal() and state.current_player() != player:
-            raise ValueError(f"player {player} is not to move")
-        self.state, self.player, self.opponent_action = state, player, action
+        if saved.opponent_action >= self.game.num_distinct_actions():
+            raise saved.refusal(f"there is no action {saved.opponent_action}")
+        players = range(self.game.num_players()) if self._opponent is None else (self._agent,)
+        if saved.player not in players:
+            raise saved.refusal(f"player {saved.player} is not the agent")
+        state = self.game.new_initial_state()
+        for number, action in enumerate(saved.history):
+            if state.is_terminal() or action not in state.legal_actions():
+                raise saved.refusal(f"action {number}, {action}, is not legal")
+            state.apply_action(action)
+        if state.is_terminal():
+            if saved.running:
+                raise saved.refusal("its game is over")
+        elif state.current_player() != saved.player:
+            raise saved.refusal(f"player {saved.player} is not to move")
+        self.state, self.player = state, saved.player
+        self.opponent_action = saved.opponent_action
 
 
 def _draw(outcomes: list[tuple[int, float]], rng: np.random.Generator) -> int:

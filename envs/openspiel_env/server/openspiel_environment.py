@@ -22,13 +22,13 @@ from openspiel_env.models import (
 from openspiel_env.server.games import load_game, tensor_size
 from openspiel_env.server.match import Match
 from openspiel_env.server.opponents import make_opponent
+from openspiel_env.server.saving import SavedMatch
 from openspiel_env.server.text import describe_state, find_action, game_prompt
 from openspiel_env.server.turns import TurnEnvironment
 
 
 __all__ = ["OpenSpielEnvironment"]
 
-_SAVED_VERSION = 1
 _FOREIGN_FIELDS = ("game_name", "game_params")  # which clients of OpenEnv send with each action
 
 
@@ -242,26 +242,25 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
         Raises:
             NotImplementedError: For the few games that draw from a generator of their own.
         """
-        return {"version": _SAVED_VERSION, "match": self._match.save(), **self._save_turns()}
+        fields = {**self._match.fields(), **self._turn_fields()}
+        return SavedMatch.of(self, self._saved_options, **fields)
 
-    def restore_state(self, saved: dict[str, Any]) -> None:
+    def restore_state(self, saved: Any) -> None:
         """Return to a state that `save_state` returned, here or in another process.
 
-        The environment must play the same game. What is restored is OpenSpiel's to read, which
-        checks little: restore only what you trust.
+        The environment must play the same game, with the same agent and the same opponent.
 
         Raises:
             InvalidOptionError: It is no such state, or one of another game.
         """
-        try:
-            if saved["version"] != _SAVED_VERSION:
-                raise ValueError(f"it has version {saved['version']!r:.40}")
-            turns = self._check_turns(saved)
-            self._match.restore(saved["match"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidOptionError(
-                f"This is not a saved state of {self._match.game}: {error}.",
-                field="saved",
-                hint="Pass what save_state() of an environment with the same options returned.",
-            ) from error
-        self._restore_turns(turns)
+        state = SavedMatch.read(saved, self._saved_options)
+        self._match.restore(state)
+        self._restore_turns(state)
+
+    @property
+    def _saved_options(self) -> dict[str, Any]:
+        return {
+            "game": str(self._match.game),
+            "agent_player": self._agent,
+            "opponent": self._opponent,
+        }

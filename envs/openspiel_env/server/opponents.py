@@ -9,6 +9,7 @@ import numpy as np
 import pyspiel
 
 from openenv_gym.errors import InvalidOptionError
+from openenv_gym.server import check_choice, check_integer
 
 
 __all__ = ["OPPONENTS", "Opponent", "make_opponent"]
@@ -38,12 +39,8 @@ def make_opponent(name: Any, game: pyspiel.Game, simulations: int) -> Opponent |
     Raises:
         InvalidOptionError: There is no such opponent, or not in this game.
     """
-    if type(simulations) is not int or not 1 <= simulations <= _MAX_SIMULATIONS:
-        raise InvalidOptionError(
-            f"mcts_simulations={simulations!r:.80}: expected an integer from 1 to "
-            f"{_MAX_SIMULATIONS}.",
-            field="mcts_simulations",
-        )
+    check_integer("mcts_simulations", simulations, 1, _MAX_SIMULATIONS)
+    check_choice("opponent", name, OPPONENTS)
     if name == "mcts":
         return _make_mcts(game, simulations)
     chosen: dict[str, Opponent | None] = {
@@ -53,10 +50,6 @@ def make_opponent(name: Any, game: pyspiel.Game, simulations: int) -> Opponent |
         "last": lambda state, rng: int(state.legal_actions()[-1]),
         "self": None,
     }
-    if not isinstance(name, str) or name not in chosen:
-        raise InvalidOptionError(
-            f"opponent={name!r:.80}: expected one of {', '.join(OPPONENTS)}.", field="opponent"
-        )
     return chosen[name]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ from gymnasium.envs.toy_text.blackjack import BlackjackEnv
 
 from openspiel_env.server.games import load_game
 from openspiel_env.server.match import Match
+from openspiel_env.server.saving import SavedDeck, SavedHands
 
 
 __all__ = ["HIT", "NAMES", "STAND", "TABLES", "Hand", "Table"]
@@ -57,13 +57,19 @@ class Hand:
 
 
 class Table(Protocol):
-    """A game of blackjack by somebody's rules."""
+    """A game of blackjack by somebody's rules.
+
+    Attributes:
+        saved_model: What is saved of it.
+    """
+
+    saved_model: type[Any]
 
     def deal(self, rng: np.random.Generator) -> None:
         """Begin a game; all its cards come from `rng`."""
 
-    def play(self, action: int) -> float:
-        """Hit or stand, and return the reward."""
+    def play(self, action: int, rng: np.random.Generator) -> float:
+        """Hit or stand, and return the reward; cards come from `rng`."""
 
     @property
     def over(self) -> bool:
@@ -77,15 +83,17 @@ class Table(Protocol):
     def dealer(self) -> Hand:
         """The dealer's cards that are open."""
 
-    def save(self) -> dict[str, Any]:
-        """Return plain data of the game; the generator is not part of it."""
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `saved_model` that are the game's."""
 
-    def restore(self, saved: Mapping[str, Any], rng: np.random.Generator) -> None:
-        """Return to what `save` returned."""
+    def restore(self, saved: Any) -> None:
+        """Return to what was saved, a `saved_model`."""
 
 
 class GymnasiumTable:
     """Gymnasium's ``Blackjack-v1``: an endless deck, and the dealer stands on 17."""
+
+    saved_model = SavedHands
 
     def __init__(self) -> None:
         self._env = BlackjackEnv(sab=True)  # as Blackjack-v1 has it
@@ -97,8 +105,9 @@ class GymnasiumTable:
         self._env.reset()
         self.over = False
 
-    def play(self, action: int) -> float:
+    def play(self, action: int, rng: np.random.Generator) -> float:
         """Hit or stand; there, hitting is 1."""
+        self._env.np_random = rng
         result = self._env.step(int(action == HIT))  # type: ignore[no-untyped-call]
         _, reward, self.over, _, _ = result
         return float(reward)
@@ -114,38 +123,39 @@ class GymnasiumTable:
         cards = self._env.dealer if self.over else self._env.dealer[:1]
         return Hand(tuple(map(int, cards)))
 
-    def save(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Return the cards."""
         cards = {"player": list(self.player.ranks), "dealer": list(map(int, self._env.dealer))}
         return {**cards, "over": self.over}
 
-    def restore(self, saved: Mapping[str, Any], rng: np.random.Generator) -> None:
-        """Take cards that `save` returned."""
-        hands = [[int(card) for card in saved[name]] for name in ("player", "dealer")]
-        if not all(1 <= card <= 10 for hand in hands for card in hand):
-            raise ValueError("there are no such cards")
-        self._env.np_random = rng
-        self._env.player, self._env.dealer = hands
-        self.over = bool(saved["over"])
+    def restore(self, saved: SavedHands) -> None:
+        """Take cards that were saved.
+
+        Raises:
+            InvalidOptionError: The game is over, and the episode is not.
+        """
+        if saved.running and saved.over:
+            raise saved.refusal("its game is over")
+        self._env.player, self._env.dealer = saved.player, saved.dealer
+        self.over = saved.over
 
 
 class OpenSpielTable:
     """OpenSpiel's ``blackjack``: one deck of 52 cards, and the dealer stands on 17."""
 
+    saved_model = SavedDeck
     _CARDS = re.compile(r"Cards: (.*)")
 
     def __init__(self) -> None:
         self._match = Match(load_game("blackjack"), 0, None)
-        self._rng = np.random.default_rng()
 
     def deal(self, rng: np.random.Generator) -> None:
         """Begin a game."""
-        self._rng = rng
         self._match.begin(rng)
 
-    def play(self, action: int) -> float:
+    def play(self, action: int, rng: np.random.Generator) -> float:
         """Hit or stand; the numbers are OpenSpiel's own."""
-        return self._match.act(action, self._rng)
+        return self._match.act(action, rng)
 
     @property
     def over(self) -> bool:
@@ -169,14 +179,17 @@ class OpenSpielTable:
             Hand(tuple(_rank(card[1]) for card in line.split() if card != "??")) for line in lines
         ]
 
-    def save(self) -> dict[str, Any]:
-        """Return the cards."""
-        return self._match.save()
+    def fields(self) -> dict[str, Any]:
+        """Return how the game went."""
+        return self._match.fields()
 
-    def restore(self, saved: Mapping[str, Any], rng: np.random.Generator) -> None:
-        """Take cards that `save` returned."""
-        self._match.restore(dict(saved))
-        self._rng = rng
+    def restore(self, saved: SavedDeck) -> None:
+        """Play a game again that was saved.
+
+        Raises:
+            InvalidOptionError: No game goes like that.
+        """
+        self._match.restore(saved)
 
 
 def _rank(letter: str) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
+from openenv_gym.errors import InvalidActionError, ResetNeededError
 from openenv_gym.models import Action, CallToolAction, CallToolObservation, Observation, State
 from openenv_gym.rubrics import Rubric, load_rubric
-from openenv_gym.server import MCPEnvironment, check_choice, check_integer, tool
+from openenv_gym.server import MCPEnvironment, check_choice, check_integer, check_number, tool
+from openspiel_env.server.saving import SavedTurns
 
 
 __all__ = ["TurnEnvironment"]
@@ -54,11 +55,7 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
         render_mode: str | None = None,
     ) -> None:
         check_choice("illegal_action", illegal_action, ILLEGAL)
-        if type(illegal_penalty) not in (int, float) or not 0 <= illegal_penalty < float("inf"):
-            raise InvalidOptionError(
-                f"illegal_penalty={illegal_penalty!r:.80}: expected a number from 0.",
-                field="illegal_penalty",
-            )
+        check_number("illegal_penalty", illegal_penalty, low=0)
         check_integer("max_moves", max_moves, 1, optional=True)
         check_choice("render_mode", render_mode, ("ansi", None))
         self.render_mode = render_mode
@@ -143,40 +140,19 @@ class TurnEnvironment(MCPEnvironment[ActT, ObsT, StateT]):
         self._forfeited = True
         return self._forfeit_reward()
 
-    def _save_turns(self) -> dict[str, Any]:
+    def _turn_fields(self) -> dict[str, Any]:
+        """Return the fields of `SavedTurns`."""
         return {
-            "episode_id": self._episode_id,
-            "step_count": self._step_count,
             "moves": self._moves,
             "running": self._running,
             "forfeited": self._forfeited,
             "note": self._note,
-            "np_random": self.np_random.bit_generator.state,
         }
 
-    def _check_turns(self, saved: dict[str, Any]) -> dict[str, Any]:
-        """Return what `_restore_turns` takes; so a state that is none leaves this one alone.
-
-        Raises:
-            KeyError, TypeError, ValueError: It is nothing that `_save_turns` returned.
-        """
-        scratch = type(self.np_random.bit_generator)()
-        scratch.state = saved["np_random"]
-        return {
-            "episode_id": saved["episode_id"],
-            "step_count": int(saved["step_count"]),
-            "moves": int(saved["moves"]),
-            "running": bool(saved["running"]),
-            "forfeited": bool(saved["forfeited"]),
-            "note": str(saved["note"]),
-            "np_random": scratch.state,
-        }
-
-    def _restore_turns(self, checked: dict[str, Any]) -> None:
-        self._episode_id, self._step_count = checked["episode_id"], checked["step_count"]
-        self._moves, self._running = checked["moves"], checked["running"]
-        self._forfeited, self._note = checked["forfeited"], checked["note"]
-        self.np_random.bit_generator.state = checked["np_random"]
+    def _restore_turns(self, saved: SavedTurns) -> None:
+        self._moves, self._running = saved.moves, saved.running
+        self._forfeited, self._note = saved.forfeited, saved.note
+        saved.apply(self)
 
     # -- tools ----------------------------------------------------------------------------------
 

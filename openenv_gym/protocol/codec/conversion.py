@@ -73,6 +73,10 @@ class Converter:
             return self._objects(value) if written is None else written
         if kind in NUMBERS:
             return write_number(value)
+        if (
+            kind is int
+        ):  # a big one: two of them are in the state of a generator, so with many steps
+            return write_int(value)
         code = _CONTAINER_CODES.get(kind)
         if code is not None:
             return self._nest(code, list(value))

@@ -138,10 +138,10 @@ def read_big_int(payload: bytes) -> int:
     """
     if not 1 <= len(payload) <= MAX_BIG_INT_BYTES:
         raise DecodeError(f"A big integer has {len(payload)} bytes.")
-    value = int.from_bytes(payload, "big", signed=True)
-    if len(payload) > 1 and value == int.from_bytes(payload[1:], "big", signed=True):
+    # The first byte must say more than the sign, which the first bit of the second one says, too.
+    if len(payload) > 1 and payload[0] == (0xFF if payload[1] & 0x80 else 0):
         raise DecodeError("A big integer is not in its shortest form.")
-    return value
+    return int.from_bytes(payload, "big", signed=True)
 
 
 def write_complex(value: complex) -> msgpack.ExtType:

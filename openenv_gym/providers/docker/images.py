@@ -7,16 +7,11 @@ that source is on this machine too, an image of another one is stale.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
-import stat
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from openenv_gym import errors
@@ -35,6 +30,7 @@ from openenv_gym.providers.docker.contexts import (
     is_checkout,
     library_context,
 )
+from openenv_gym.providers.docker.one_builder import one_builder
 
 
 __all__ = [
@@ -64,8 +60,6 @@ BASE_IMAGE_VARIABLE = "OPENENV_BASE_IMAGE"
 OFFICIAL_BASE = "python:3.11-slim"
 
 BUILD_CHOICES = ("auto", "never", "always")
-
-_BUILD_S = 1200.0  # no build takes longer
 
 State = Literal["current", "stale", "missing", "unlabelled", "other version"]
 
@@ -218,7 +212,7 @@ def ensure_image(
     if status.state != "missing" and _source_digest(package) is None:
         # There is nothing to build it from, so what is wrong with the one that is there?
         _check_fit(status, package)
-    with _one_builder(say):
+    with one_builder(say):
         # Another process may have built it meanwhile.
         status = find_image(client, package, image=image)
         if status.state == "current" and build != "always":
@@ -241,7 +235,7 @@ def ensure_base(client: Any, *, force: bool = False, say: Say = narrate) -> str:
         ImageBuildError: It could not be built.
         OutOfDiskError: There was no space for it.
     """
-    with _one_builder(say):
+    with one_builder(say):
         build_base(client, force=force, say=say)
     return BaseImages().run
 
@@ -410,43 +404,3 @@ def _source_digest(package: str) -> str | None:
 def _digest_with_library(context: Context) -> str:
     digests = [context.digest(), library_context().digest()]
     return hashlib.sha256("".join(digests).encode()).hexdigest()[:32]
-
-
-@contextlib.contextmanager
-def _one_builder(say: Say) -> Iterator[None]:
-    """Let one process of this user build at a time: the others need the same images.
-
-    Where no lock can be had, or its holder takes too long, they build side by side.
-    """
-    descriptor = _open_lock()
-    if descriptor is None:
-        yield
-        return
-    try:
-        end_s, told = time.monotonic() + _BUILD_S, False
-        while time.monotonic() < end_s:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not told:
-                    say("waiting for another process that builds images ...")
-                told = True
-                time.sleep(0.1)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _open_lock() -> int | None:
-    # In a directory of our own: nobody else can make the file first, or hold it.
-    directory = Path(tempfile.gettempdir(), f"openenv-gym-{os.getuid()}")
-    try:
-        directory.mkdir(mode=0o700, exist_ok=True)
-        facts = directory.lstat()
-        if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode) or facts.st_mode & 0o077:
-            return None
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(directory / "images.lock", flags, 0o600)
-    except OSError:
-        return None

@@ -16,6 +16,7 @@ from openenv_gym.server.multi_agent.hosting import describe_class
 from openenv_gym.server.multi_agent.options import AEC, PARALLEL
 from openenv_gym.server.operations import find_operation, run_operation
 from openenv_gym.spaces import space_to_data
+from openenv_gym.spaces.stand_ins import carried_space
 
 
 __all__ = ["NO_SCHEMAS", "AECHost", "ParallelHost", "describe_agents", "read_actions", "read_reset"]
@@ -261,4 +262,6 @@ def describe_agents(env: Any, api: str, agents: Iterable[Hashable] | None = None
 
 
 def _spaces_of(env: Any, agent: Hashable) -> list[dict[str, Any]]:
-    return [space_to_data(env.observation_space(agent)), space_to_data(env.action_space(agent))]
+    seen, _ = carried_space(env.observation_space(agent), "observation_space", observed=True)
+    action, _ = carried_space(env.action_space(agent), "action_space", observed=False)
+    return [space_to_data(seen), space_to_data(action)]

@@ -202,15 +202,21 @@ class SubEnvironments:
         self._crew.share(lambda: work(indices), min(self._crew.size, len(chosen) - 1))
 
     def _observations(self, outcome: Outcome, chosen: Sequence[int]) -> Any:
-        """Return the batch of all observations, those that were not asked for as they were."""
+        """Return the batch of all observations, those that were not asked for as they were.
+
+        Where one has been restored and nothing was observed yet, there are zeros.
+        """
         found, newer = outcome.observations, self._newer
         try:
             if len(chosen) == self._count:
                 return self._batcher.stack(found)
             latest = {**newer, **{i: found[i] for i in chosen}}
-            if self._last is None:  # there was no request yet in which nobody failed
+            if self._last is not None:
+                return self._batcher.replace(self._last, latest)
+            # There was no request yet in which nobody failed.
+            if len(latest) == self._count:
                 return self._batcher.stack([latest[i] for i in self._all])
-            return self._batcher.replace(self._last, latest)
+            return self._batcher.replace(self._batcher.blank(self._count), latest)
         except Exception:
             misfits = self._batcher.misfits([found[i] for i in chosen])
             if not misfits:

@@ -13,8 +13,9 @@ from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.wrappers import TimeLimit
 
 from openenv_gym import errors
+from openenv_gym.server.carrying import as_carried
 from openenv_gym.server.environment import AnyEnvironment, Environment
-from openenv_gym.server.host import EnvironmentHost, with_numpy_arrays
+from openenv_gym.server.host import EnvironmentHost
 from openenv_gym.server.scoring import waits_for_scores
 from openenv_gym.server.vector.engine import SubEnvironments
 from openenv_gym.server.vector.host import VectorHost
@@ -139,7 +140,7 @@ def _as_sub_environment(
     if isinstance(environment, Environment):
         env = TypedSubEnvironment(environment)
     else:
-        env = with_numpy_arrays(environment)
+        env = as_carried(environment)
     limit = vector.max_episode_steps
     if vector.own_limit:
         limit = vars(environment).get("openenv_time_limit")

@@ -47,6 +47,11 @@ class ObservationBatcher:
                 found[index] = error
         return found
 
+    def blank(self, count: int) -> Any:
+        """Return a batch in which nothing was observed: of zeros, where they can be stacked."""
+        batch = create_empty_array(self._space, count)
+        return (None,) * count if batch is None else batch
+
     def replace(self, batch: Any, samples: Mapping[int, Any]) -> Any:
         """Return a batch in which some samples are others; the given one stays as it is."""
         if not samples:

@@ -71,6 +71,18 @@ def test_a_game_for_two_is_refused():
         ({"mode": 7}, "mode", "There are 0, 1."),
         ({"difficulty": 7}, "difficulty", "There are 0, 1, 2, 3."),
         ({"continuous": "yes"}, "continuous", "boolean"),
+        ({"mode": 10**30}, "mode", "less than or equal"),
+        ({"difficulty": 2**31}, "difficulty", "less than or equal"),
+        ({"max_num_frames_per_episode": -(10**18)}, "max_num_frames_per_episode", "greater than"),
+        ({"frameskip": 10**9}, "frameskip", "up to 10000"),
+        ({"frameskip": (1, 10**9)}, "frameskip", "up to 10000"),
+        ({"preprocess": True, "frameskip": 10**9}, "frameskip", "less than or equal"),
+        ({"preprocess": True, "img_height": 10**9}, "img_height", "less than or equal"),
+        ({"preprocess": True, "img_width": 1025}, "img_width", "less than or equal"),
+        ({"preprocess": True, "stack_num": 10**9}, "stack_num", "less than or equal"),
+        ({"preprocess": True, "noop_max": 10**20}, "noop_max", "less than or equal"),
+        ({"rubric": "math:pi"}, "rubric", "math:pi"),
+        ({"rubric": 3, "preprocess": True}, "rubric", "module:attribute"),
     ],
     ids=str,
 )
@@ -89,7 +101,8 @@ def test_the_readme_lists_all_options_with_their_defaults(options):
     rows = re.findall(
         r"^\| `(\w+)` \| `(.*?)` \|", preprocessed if options is PreprocessOptions else raw, re.M
     )
-    documented = {name: default for name, default in rows if name not in ("game", "render_mode")}
+    own = ("game", "render_mode", "rubric")
+    documented = {name: default for name, default in rows if name not in own}
     assert documented == {name: repr(field.default) for name, field in options.model_fields.items()}
     assert all(f"`{game}`" in text for game in available_games())
 

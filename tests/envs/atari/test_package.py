@@ -11,10 +11,13 @@ import pytest
 from pydantic import ValidationError
 
 import atari_env
+from atari_env import AtariAction, AtariEnv
 from atari_env.models import action_model, observation_model
 from atari_env.server.app import app
 from atari_env.server.atari_environment import AtariEnvironment
+from openenv_gym.errors import ProtocolError
 from openenv_gym.models.manifest import load_manifest
+from openenv_gym.server import Server
 
 from .play import make_local, same
 
@@ -68,3 +71,33 @@ def test_an_action_of_openenvs_client_names_a_game_too():
     assert env.read_action(sent) == env.action_model(action_id=2)
     with pytest.raises(ValidationError, match="frameskip"):
         env.read_action({"action_id": 2, "frameskip": 4})
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [({}, (210, 160, 3)), ({"obs_type": "ram"}, (128,)), ({"preprocess": True}, (4, 84, 84))],
+)
+def test_the_typed_client_sees_what_the_game_shows(options, shape, tmp_path):
+    server = Server(app)
+    server.listen_unix(str(tmp_path / "s"))
+    server.start()
+    try:
+        with AtariEnv(base_url=f"unix://{tmp_path}/s", options=options).sync() as client:
+            assert client.reset(seed=5).observation.screen.shape == shape
+            result = client.step(AtariAction(action_id=1))
+            assert result.observation.screen.dtype == np.uint8 and not result.done
+            assert client.state().step_count == 1
+    finally:
+        server.stop()
+
+
+def test_the_typed_client_reads_a_server_of_openenv():
+    sent = {"screen": [*range(6)], "screen_shape": [1, 2, 3], "lives": 3, "legal_actions": [0, 1]}
+    client = AtariEnv(base_url="http://127.0.0.1:1")
+    result = client._parse_result({"observation": sent, "reward": 2.0, "done": False})
+    assert result.observation.screen.tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    assert result.observation.metadata == {"lives": 3, "legal_actions": [0, 1]}
+    assert result.reward == 2.0
+    for wrong in ({"screen": "moon"}, {}, {"screen": [1], "screen_shape": [7]}):
+        with pytest.raises(ProtocolError, match="screen"):
+            client._parse_result({"observation": wrong})

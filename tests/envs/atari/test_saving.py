@@ -54,7 +54,7 @@ def test_a_saved_state_brings_back_everything(game, steps, options):
         assert same(screens(restored), seen)
         assert same(restored.environment.save_state(), saved)
         assert restored.environment.state == state
-        assert same(generator(restored)[0], saved["game"]["np_random"])
+        assert same(generator(restored)[0], saved["np_random"])
         assert same(play(restored, actions), expected)
 
 
@@ -84,23 +84,27 @@ def test_what_is_no_saved_state_is_refused():
     environment = AtariEnvironment("pong")
     environment.reset(seed=0)
     saved = environment.save_state()
-    game = saved["game"]
+    emulator = saved["emulator"]
+    other = AtariEnvironment("breakout")
+    other.reset(seed=0)
     for wrong in (
         None,
         {},
-        {**saved, "version": 2},
-        {**saved, "game_name": "breakout"},
-        {**saved, "game": None},
-        *(
-            {**saved, "game": {**game, **damage}}
-            for damage in (
-                {"np_random": {"bit_generator": "Generator"}},
-                {"emulator": game["emulator"][:100]},
-                {"screen": b""},
-                {"screen": game["screen"][:-9]},
-                {"action": "up"},
-            )
-        ),
+        {**saved, "more": 2},
+        other.save_state(),
+        {**other.save_state(), "options": saved["options"]},
+        {**saved, "np_random": {"bit_generator": "Generator"}},
+        {**saved, "emulator": b""},
+        {**saved, "emulator": "text"},
+        {**saved, "emulator": emulator[:100]},
+        {**saved, "emulator": emulator[:-9]},
+        {**saved, "emulator": emulator + b"1234"},
+        {**saved, "emulator": emulator[:24] + b"\xff\xff\xff\xff" + emulator[28:]},
+        {**saved, "screen": b""},
+        {**saved, "screen": saved["screen"][:-9]},
+        {**saved, "action": "up"},
+        {**saved, "action": 18},
+        {**saved, "strength": float("nan")},
     ):
         with pytest.raises(InvalidOptionError) as caught:
             environment.restore_state(wrong)
@@ -117,12 +121,4 @@ def test_what_cannot_be_saved_says_so(options):
     with pytest.raises(NotImplementedError, match="ale-py"):
         environment.save_state()
     with pytest.raises(NotImplementedError, match="ale-py"):
-        environment.restore_state(
-            {
-                "version": 1,
-                "game_name": options.get("game", "pong"),
-                "episode_id": None,
-                "step_count": 0,
-                "game": {},
-            }
-        )
+        environment.restore_state({})

@@ -79,20 +79,22 @@ def test_what_is_no_saved_state_is_refused() -> None:
     environment.reset(seed=0)
     environment.step(ChessAction(move="e2e4"))
     saved = environment.save_state()
-    game = saved["game"]
     for wrong in (
         None,
         {},
-        {**saved, "version": 2},
+        {**saved, "more": 2},
+        {**saved, "options": "{}"},
         {**saved, "agent_color": None},
         {**saved, "agent_color": "white"},
         {**saved, "np_random": {"bit_generator": "Generator"}},
-        {**saved, "game": None},
-        {**saved, "game": {**game, "start_fen": "nonsense"}},
-        {**saved, "game": {**game, "start_fen": "8/8/8/8/8/8/8/8 w - - 0 1"}},
-        {**saved, "game": {**game, "moves": ["e2e5"]}},
-        {**saved, "game": {**game, "moves": 5}},
-        {**saved, "game": {**game, "illegal_moves": "many"}},
+        {**saved, "start_fen": "nonsense"},
+        {**saved, "start_fen": "8/8/8/8/8/8/8/8 w - - 0 1"},
+        {**saved, "moves": ["e2e5"]},
+        {**saved, "moves": 5},
+        {**saved, "illegal_moves": "many"},
+        {**saved, "illegal_moves": float("inf")},
+        {**saved, "episode_id": 3},
+        {**saved, "step_count": -1},
     ):
         with pytest.raises(InvalidOptionError) as caught:
             environment.restore_state(wrong)

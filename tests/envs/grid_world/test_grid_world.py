@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.utils.env_checker import data_equivalence
 
-import grid_world_env
 import openenv_gym  # noqa: F401  # registers the ids
 from grid_world_env import GridWorldAction, GridWorldEnv, MoveAction
 from grid_world_env.server.grid_world_environment import GridWorldEnvironment
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
-from openenv_gym.models.manifest import load_manifest
 from openenv_gym.rubrics import Rubric
 from openenv_gym.server.adapter import TypedEnv
-from tests.support.images import image
 
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -43,10 +39,6 @@ def play(env: gymnasium.Env, steps: int, seed: int = 3) -> list:
         if seen[-1][2] or seen[-1][3]:
             seen.append(env.reset())
     return seen
-
-
-def test_check_env():
-    check_env(make(start="random", walls=WALLS), skip_render_check=True)
 
 
 def test_up_decreases_x_which_is_the_row():
@@ -215,15 +207,6 @@ def test_what_is_no_saved_state_is_refused():
     assert environment.save_state() == saved
 
 
-def test_manifest_agrees_with_the_code():
-    manifest = load_manifest(Path(grid_world_env.__file__).with_name("openenv.yaml"))
-    assert (manifest.name, manifest.image) == ("grid_world_env", "openenv-gym-grid-world")
-    (entry,) = manifest.ids
-    assert entry.id == "GridWorld-v0"
-    assert list(entry.render_modes) == GridWorldEnvironment.metadata["render_modes"]
-    assert entry.render_fps == GridWorldEnvironment.metadata["render_fps"]
-
-
 def test_the_typed_client():
     with GridWorldEnv.from_env("grid_world_env", provider="thread").sync() as client:
         assert client.reset(seed=1).observation.x == 0
@@ -231,13 +214,3 @@ def test_the_typed_client():
         assert (result.observation.x, result.reward, result.done) == (1, -0.1, False)
         legal = client.describe_actions()["legal"]
         assert legal == [{"action": "UP"}, {"action": "DOWN"}, {"action": "RIGHT"}]
-
-
-def test_a_thousand_steps_in_a_container_as_in_a_thread(docker):
-    image("grid_world_env")
-    options = {"start": "random", "walls": WALLS}
-    local = gymnasium.make("openenv/GridWorld-v0", provider="thread", **options)
-    far = gymnasium.make("openenv/GridWorld-v0", provider="docker", **options)
-    assert data_equivalence(play(local, 1000), play(far, 1000), exact=True)
-    local.close()
-    far.close()

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.utils.env_checker import data_equivalence
 
-import maze_env
 import openenv_gym  # noqa: F401  # registers the ids
 from maze_env import MazeAction, MazeEnv
 from maze_env.server.maze import carve_maze, read_maze
 from maze_env.server.maze_environment import MazeEnvironment
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
-from openenv_gym.models.manifest import load_manifest
 from openenv_gym.server.adapter import TypedEnv
-from tests.support.images import image
 
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -43,10 +39,6 @@ def play(env: gymnasium.Env, steps: int, seed: int = 3) -> list:
         if seen[-1][2] or seen[-1][3]:
             seen.append(env.reset())
     return seen
-
-
-def test_check_env():
-    check_env(make(), skip_render_check=True)
 
 
 def test_a_way_out_and_what_each_move_earns():
@@ -212,15 +204,6 @@ def test_what_is_no_saved_state_is_refused():
     assert environment.save_state() == saved
 
 
-def test_manifest_agrees_with_the_code():
-    manifest = load_manifest(Path(maze_env.__file__).with_name("openenv.yaml"))
-    assert (manifest.name, manifest.image) == ("maze_env", "openenv-gym-maze")
-    (entry,) = manifest.ids
-    assert entry.id == "Maze-v0"
-    assert list(entry.render_modes) == MazeEnvironment.metadata["render_modes"]
-    assert entry.render_fps == MazeEnvironment.metadata["render_fps"]
-
-
 def test_the_typed_client():
     with MazeEnv.from_env("maze_env", provider="thread").sync() as client:
         observation = client.reset(seed=1).observation
@@ -230,12 +213,3 @@ def test_the_typed_client():
         result = client.step(MazeAction(action=observation.legal_actions[0]))
         assert (result.reward, result.done) == (-0.05, False)
         assert client.state().current_position == result.observation.current_position
-
-
-def test_a_thousand_steps_in_a_container_as_in_a_thread(docker):
-    image("maze_env")
-    local = gymnasium.make("openenv/Maze-v0", provider="thread")
-    far = gymnasium.make("openenv/Maze-v0", provider="docker")
-    assert data_equivalence(play(local, 1000), play(far, 1000), exact=True)
-    local.close()
-    far.close()

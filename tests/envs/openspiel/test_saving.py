@@ -88,26 +88,27 @@ def test_what_is_no_saved_state_is_refused():
     environment = OpenSpielEnvironment("tic_tac_toe")
     environment.reset(seed=0)
     saved = environment.save_state()
-    match = saved["match"]
+    other = OpenSpielEnvironment("tic_tac_toe", opponent="first")
+    other.reset(seed=0)
     for wrong in (
         None,
         {},
-        {**saved, "version": 2},
-        {**saved, "match": None},
+        OpenSpielEnvironment("connect_four").save_state(),
+        other.save_state(),
+        {**saved, "more": 1},
         {**saved, "np_random": {"bit_generator": "MT19937"}},
         {**saved, "moves": "many"},
-        *(
-            {**saved, "match": {**match, **damage}}
-            for damage in (
-                {"game": "connect_four()"},
-                {"position": "garbage"},
-                {"position": "99\n"},
-                {"position": 7},
-                {"player": 2},
-                {"player": 1},
-                {"opponent_action": 9},
-            )
-        ),
+        {**saved, "running": 1},
+        {**saved, "history": "garbage"},
+        {**saved, "history": [99]},
+        {**saved, "history": [0, 0]},
+        {**saved, "history": [0]},
+        {**saved, "history": [0, 3, 1, 4, 2]},
+        {**saved, "history": [10**30]},
+        {**saved, "player": 2},
+        {**saved, "player": 1},
+        {**saved, "opponent_action": 9},
+        {**saved, "opponent_action": -2},
     ):
         with pytest.raises(InvalidOptionError) as caught:
             environment.restore_state(wrong)
@@ -122,11 +123,12 @@ def test_what_is_no_saved_blackjack_is_refused(rules, other):
     saved = environment.save_state()
     for wrong in (
         {},
-        {**saved, "version": 0},
-        {**saved, "rules": other},
+        make_blackjack(other).environment.save_state(),
         {**saved, "gained": "much"},
-        {**saved, "table": {}},
-        {**saved, "table": {**saved["table"], "player": [11]}},
+        {**saved, "gained": float("nan")},
+        {**saved, "player": []},
+        {**saved, "player": [11]},
+        {**saved, "over": True},
     ):
         with pytest.raises(InvalidOptionError) as caught:
             environment.restore_state(wrong)

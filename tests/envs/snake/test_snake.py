@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -11,14 +10,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import openenv_gym  # noqa: F401  # registers the ids
-import snake_env
 from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
-from openenv_gym.models.manifest import load_manifest
 from openenv_gym.server.adapter import TypedEnv
 from snake_env import SnakeAction, SnakeEnv
 from snake_env.server.snake import Event, Snake
 from snake_env.server.snake_environment import SnakeEnvironment
-from tests.support.images import image
 
 
 STRAIGHT, LEFT, RIGHT, DOWN, UP = range(5)
@@ -274,15 +270,6 @@ def test_what_is_no_saved_state_is_refused():
     assert environment.save_state() == saved
 
 
-def test_manifest_agrees_with_the_code():
-    manifest = load_manifest(Path(snake_env.__file__).with_name("openenv.yaml"))
-    assert (manifest.name, manifest.image) == ("snake_env", "openenv-gym-snake")
-    (entry,) = manifest.ids
-    assert entry.id == "Snake-v0"
-    assert list(entry.render_modes) == SnakeEnvironment.metadata["render_modes"]
-    assert entry.render_fps == SnakeEnvironment.metadata["render_fps"]
-
-
 @pytest.mark.parametrize("protocol", ["binary", "json"])
 def test_the_typed_client(protocol):
     options = {"height": 6} if protocol == "binary" else {}
@@ -296,12 +283,3 @@ def test_the_typed_client(protocol):
         result = client.step(SnakeAction(action=1))
         assert result.observation.episode_steps == 1
         assert client.describe_actions()["legal"] == [{"action": action} for action in range(3)]
-
-
-def test_a_thousand_steps_in_a_container_as_in_a_thread(docker):
-    image("snake_env")
-    local = gymnasium.make("openenv/Snake-v0", provider="thread")
-    far = gymnasium.make("openenv/Snake-v0", provider="docker")
-    assert data_equivalence(play(local, 1000), play(far, 1000), exact=True)
-    local.close()
-    far.close()

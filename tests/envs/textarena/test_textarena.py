@@ -8,7 +8,6 @@ import random
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -16,12 +15,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import openenv_gym  # noqa: F401  # registers the ids
-import textarena_env
 from openenv_gym.errors import InvalidOptionError, ResetNeededError
 from openenv_gym.models import CallToolAction, ListToolsAction
-from openenv_gym.models.manifest import load_manifest
 from openenv_gym.server.adapter import TypedEnv
-from tests.support.images import image
 
 
 if importlib.util.find_spec("textarena") is None:  # not imported, which would find NLTK
@@ -369,15 +365,6 @@ def test_what_is_no_saved_state_is_refused():
     assert not environment.step(TextArenaAction(message="[5]")).metadata["invalid"]
 
 
-def test_manifest_agrees_with_the_code():
-    manifest = load_manifest(Path(textarena_env.__file__).with_name("openenv.yaml"))
-    assert (manifest.name, manifest.image) == ("textarena_env", "openenv-gym-textarena")
-    (entry,) = manifest.ids
-    assert entry.id == "TextArena-v0"
-    assert list(entry.render_modes) == TextArenaEnvironment.metadata["render_modes"]
-    assert entry.render_fps == TextArenaEnvironment.metadata["render_fps"]
-
-
 @pytest.mark.parametrize("protocol", ["binary", "json"])
 def test_the_typed_client(protocol):
     options = {"env_id": GUESS} if protocol == "binary" else None
@@ -393,12 +380,3 @@ def test_the_typed_client(protocol):
             "Player" in client.call_tool("rules") or "playing" in client.call_tool("rules").lower()
         )
         assert client.state().turn == 0
-
-
-def test_a_thousand_steps_in_a_container_as_in_a_thread(docker):
-    image("textarena_env")
-    local = gymnasium.make("openenv/TextArena-v0", provider="thread", env_id=TICTACTOE)
-    far = gymnasium.make("openenv/TextArena-v0", provider="docker", env_id=TICTACTOE)
-    assert data_equivalence(play(local, 1000), play(far, 1000), exact=True)
-    local.close()
-    far.close()

@@ -155,7 +155,7 @@ def test_a_server_that_runs_already() -> None:
     with FakeOpenEnv() as server:
         with AutoEnv.from_env(server.url).sync() as client:
             assert client.reset().observation["count"] == 0
-        with AutoEnv.from_env("atari", base_url=server.url).sync() as client:
+        with AutoEnv.from_env("pettingzoo", base_url=server.url).sync() as client:
             assert client.reset().observation["count"] == 0
         assert isinstance(AutoEnv.from_env("echo", server.url), openenv_gym.MCPToolClient)
         for keywords in ({}, {"skip_install": True}):
@@ -203,8 +203,8 @@ def test_a_provider_of_openenvs_starts_the_container() -> None:
     with FakeOpenEnv() as server:
         provider = ContainerProvider(server.url)
         client = AutoEnv.from_env(
-            "atari",
-            docker_image="my-atari:1",
+            "pettingzoo",
+            docker_image="my-image:1",
             container_provider=provider,
             env_vars={"GAME": "pong"},
             wait_timeout=7.0,
@@ -213,7 +213,7 @@ def test_a_provider_of_openenvs_starts_the_container() -> None:
         with client.sync() as blocking:
             blocking.reset()
         assert provider.calls == [
-            ("start", "my-atari:1", {"GAME": "pong"}),
+            ("start", "my-image:1", {"GAME": "pong"}),
             ("wait", server.url, 7.0),
             "stop",
         ]
