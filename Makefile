@@ -2,9 +2,9 @@
 
 PYTHON ?= python3
 
-.PHONY: play test lint bench upstream test-swarm test-k8s
+.PHONY: play test lint bench docs upstream test-swarm test-k8s
 
-play test lint bench upstream:
+play test lint bench docs upstream:
 	@$(PYTHON) dev.py $@ $(ARGS)
 
 test-swarm:

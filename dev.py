@@ -52,6 +52,10 @@ GROUPS = {
     "images": Group(extras=("docker",)),
     "lint": Group(extras=("test", "lint"), environment_extra="test"),
     "bench": Group(extras=("benchmarks", "docker")),
+    "ray": Group(extras=("test", "ray"), environments=("echo_env",)),
+    "browser": Group(
+        extras=("test",), environment_extra="test", requirements=("playwright>=1.40",)
+    ),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
@@ -80,9 +84,6 @@ GROUPS = {
     ),
 }
 
-# Groups with a virtual environment of their own below `.venvs`.
-APART = ("upstream", "ppo", "trainers", "rllib")
-
 # Trainer -> its groups, and their virtual environment.
 TRAINERS = {
     "ppo": (("ppo",), "trainers"),
@@ -91,6 +92,11 @@ TRAINERS = {
     "tianshou": (("ppo", "trainers"), "trainers"),
     "rllib": (("rllib",), "rllib"),
 }
+
+APART = ("upstream", "ppo", "trainers", "rllib", "ray")
+"""Groups that have a virtual environment of their own: they take hundreds of megabytes."""
+DOCS = ("zensical>=0.0.73,<0.1", "mkdocstrings-python>=2.0,<3", "ruff>=0.6")
+"""What makes the site; in a virtual environment of its own, for it reads the library as text."""
 
 OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
 
@@ -169,6 +175,17 @@ def environments(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "images", "tests", *arguments])
 
 
+def browser(arguments: Sequence[str]) -> int:
+    """Play the web page in Chromium, which is to be installed (Debian: chromium)."""
+    python = prepare("browser")
+    command = [python, "-m", "pytest", "-m", "browser", "tests/web/browser", *arguments]
+    if os.geteuid() == 0 and sys.platform == "linux":
+        # With a loopback interface and nothing else: what the page asks of others it does not get,
+        # and Chromium breaks nothing off because an interface of this machine comes or goes.
+        command = [python, "tests/testbed/loopback.py", *command]
+    return run(command)
+
+
 def upstream(arguments: Sequence[str]) -> int:
     """Run Gymnasium's own tests on this library's ids."""
     python = prepare("upstream", venv=ROOT / ".venvs" / "upstream")
@@ -202,6 +219,12 @@ def trainers(arguments: Sequence[str]) -> int:
     return run([*command, " or ".join(names), "-m", marked])
 
 
+def ray(arguments: Sequence[str]) -> int:
+    """Run the tests that need Ray, on a cluster of several nodes on this machine."""
+    python = prepare("ray", venv=ROOT / ".venvs" / "ray")
+    return run([python, "-m", "pytest", "-m", "ray", "tests/ray", *arguments])
+
+
 def openenv(arguments: Sequence[str]) -> int:
     """Run the tests against OpenEnv itself: `openenv [--envs DIR]`, a checkout's environments."""
     parser = argparse.ArgumentParser(prog="dev.py openenv", add_help=False)
@@ -213,6 +236,12 @@ def openenv(arguments: Sequence[str]) -> int:
     if parsed.envs is not None:
         os.environ["OPENENV_ENVS"] = str(parsed.envs.resolve())
     return run([python, "-m", "pytest", "-m", "openenv", "tests/integration", *rest])
+
+
+def docs(arguments: Sequence[str]) -> int:
+    """Build the documentation's site, or `docs --serve`: watch it while it is edited."""
+    python = ensure_venv(ROOT / ".venvs" / "docs", DOCS, what="what makes the site")
+    return run([python, "docs/site/build.py", *arguments])
 
 
 def soak(arguments: Sequence[str]) -> int:
@@ -268,11 +297,15 @@ def providers(arguments: Sequence[str]) -> int:
 
 
 def ci(arguments: Sequence[str]) -> int:
-    """Do what `.ci/run` does: `lint`, then `test`."""
+    """Do what `.ci/run` does: `lint`, `docs`, then `test`."""
     python = prepare("test", "lint")
     # The tests come last, so that the closing lines of a log tell how they went.
     return _run_all(
-        {**_lint_steps(python), "test": lambda: _pytest(python, arguments)},
+        {
+            **_lint_steps(python),
+            "docs": lambda: docs(()),
+            "test": lambda: _pytest(python, arguments),
+        },
     )
 
 
@@ -293,10 +326,13 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "bench": bench,
     "environments": environments,
     "replays": replays,
+    "browser": browser,
     "upstream": upstream,
     "torch": torch,
     "trainers": trainers,
+    "ray": ray,
     "openenv": openenv,
+    "docs": docs,
     "soak": soak,
     "swarm": swarm,
     "kubernetes": kubernetes,
@@ -356,6 +392,7 @@ def _lint_steps(python: str) -> dict[str, Callable[[], int]]:
     scripts = [
         "benchmarks",
         "dev.py",
+        "docs/site",
         "examples",
         "servers/base",
         "tests/testbed",

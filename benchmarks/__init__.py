@@ -44,6 +44,7 @@ BENCHMARKS = {
     "ppo-atari-nature": "benchmarks.training:NATURE",
     "recording-cartpole": "benchmarks.recording:CARTPOLE",
     "recording-atari": "benchmarks.recording:ATARI",
+    "ray-rollouts": "benchmarks.ray:BENCHMARK",
     "sessions-2048": "benchmarks.sessions:RATE",
     "memory-session": "benchmarks.sessions:MEMORY",
 }

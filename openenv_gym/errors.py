@@ -32,6 +32,7 @@
     │   │   └── ServerOutOfMemoryError
     │   └── AddressInUseError
     ├── DeadlineExceededError (TimeoutError)
+    ├── RolloutsMissingError                    a collection of rollouts lacks some of them
     ├── SessionError
     │   ├── CapacityError
     │   ├── ServerDrainingError
@@ -109,6 +110,7 @@ __all__ = [
     "RecordingError",
     "RecordingWriteError",
     "ResetNeededError",
+    "RolloutsMissingError",
     "RubricError",
     "ServerDiedError",
     "ServerDrainingError",
@@ -384,6 +386,18 @@ class DeadlineExceededError(OpenEnvGymError, TimeoutError):
     """An answer did not come in time."""
 
     code = "deadline_exceeded"
+
+
+class RolloutsMissingError(OpenEnvGymError):
+    """Some rollouts cannot be had; ``data["missing"]`` has their numbers, seeds and reasons.
+
+    Attributes:
+        partial: What is there (`openenv_gym.ray.Rollouts`); None where nothing is, or where the
+            caller has it already.
+    """
+
+    code = "rollouts_missing"
+    partial: Any = None
 
 
 class SessionError(OpenEnvGymError):

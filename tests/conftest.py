@@ -24,7 +24,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("images")
     # Not in `addopts`: another `-m`, such as that for containers, would bring them back.
     named = config.option.markexpr.split()
-    unnamed = [marker for marker in ("images", "long", "swarm", "trainers") if marker not in named]
+    unnamed = [
+        marker
+        for marker in ("browser", "images", "long", "swarm", "trainers")
+        if marker not in named
+    ]
     left_out = [item for item in items if any(map(item.get_closest_marker, unnamed))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

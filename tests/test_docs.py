@@ -1,67 +1,130 @@
-"""Code on pages for users runs as it is, each block by itself."""
+"""Pages for users: their code runs, their links lead somewhere, the tests that they name exist."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.images import python_image
+from tests.support.pages import Block, blocks_of, differs, runs_of, script_of
+
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    "docs/branching.md",
-    "docs/clients.md",
-    "docs/discovery.md",
-    "docs/environments.md",
-    "docs/mcp.md",
-    "docs/multi_agent.md",
-    "docs/recording.md",
-    "docs/rubrics.md",
-    "docs/spaces.md",
-    "docs/vector.md",
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")),
 ]
-BLOCKS = [
-    pytest.param(block, id=f"{page}-{number}")
-    for page in PAGES
-    for number, block in enumerate(
-        re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE),
-        1,
-    )
-]
-FORKING = "ignore:This process:DeprecationWarning"  # NumPy has threads, which Python counts
+PORTS = r"\b(?:8000|8001|8443)\b"  # those that pages name; tests take free ones
+LIMIT_S = 400
+TOOLS = ("curl", "openssl")  # that not every machine has
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_a_block_runs(block: str, tmp_path: Path) -> None:
-    path = tmp_path / "block.py"
-    path.write_text(block)
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-W", FORKING, path],
-        cwd=tmp_path,
-        env={**os.environ, "OPENENV_PROVIDER": "process"},
+# -- code ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_block_runs_or_says_why_not(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = blocks_of(page)
+    problems = [f"{page}:{each.line}: {wrong}" for each in blocks for wrong in each.problems()]
+    assert not problems
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(blocks), "fences not at margin"
+    for block in blocks:
+        if block.title and block.language in ("python", "console"):
+            after = text.split(block.text, 1)[1]
+            assert Path(block.title).stem in after, f"{page}:{block.line}: nothing uses it"
+
+
+def _cases() -> Iterator[object]:
+    for page in PAGES:
+        for name, marker, blocks in runs_of(page):
+            marks = [getattr(pytest.mark, marker)] if marker else []
+            if marker == "long":
+                marks.append(pytest.mark.container)
+            yield pytest.param(blocks, marker, id=name, marks=marks)
+
+
+@pytest.mark.timeout(LIMIT_S + 30)  # a whole page, maybe on a machine that is busy
+@pytest.mark.parametrize(("blocks", "marker"), list(_cases()))
+def test_the_code_of_a_page(blocks: list[Block], marker: str, tmp_path: Path) -> None:
+    if marker == "torch" and importlib.util.find_spec("torch") is None:
+        pytest.skip("needs PyTorch")
+    script, steps = script_of(blocks)
+    if missing := [tool for tool in TOOLS if f"{tool} " in script and shutil.which(tool) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    ports = {number: str(_free_port()) for number in re.findall(PORTS, script)}
+    for number, port in ports.items():
+        script = re.sub(rf"\b{number}\b", port, script)
+    output = _run(script, tmp_path, _environment(marker))
+    for number, port in ports.items():
+        output = output.replace(port, number)
+    parts = re.split(r"^@@ \d+ (\d+)\n", output, flags=re.MULTILINE)
+    for step, printed, status in zip(steps, parts[::2], [*parts[1::2], "none"], strict=False):
+        assert status == str(step.status), f"{step.command}\n{printed}\nexit status {status}"
+        assert not (found := differs(step, printed)), found
+    assert len(parts) // 2 == len(steps)
+
+
+def _environment(marker: str) -> dict[str, str]:
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
+        "OPENENV_PROVIDER": "process",
+    }
+    if marker in ("container", "long"):
+        environment["OPENENV_BASE_IMAGE"] = python_image()  # of what is built where it is missing
+    return environment
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def _run(script: str, folder: Path, environment: dict[str, str]) -> str:
+    """Run a script for bash in a folder, and return what it and its children printed."""
+    with subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
-    )
-    assert (ended.returncode, ended.stdout) == (0, "")
+        start_new_session=True,
+    ) as process:
+        try:
+            return process.communicate(timeout=LIMIT_S)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return process.communicate()[0]
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{path.name}" for path in sorted(ROOT.glob("docs/*.md")))]
-)
+# -- links --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     path = ROOT / page
-    for target, anchor in re.findall(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", path.read_text()):
+    for target, anchor in re.findall(
+        r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", path.read_text(encoding="utf-8")
+    ):
         found = path.parent / target if target else path
         assert found.exists(), target
         if anchor:
-            titles = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
+            titles = re.findall(r"^#+ (.*)$", found.read_text(encoding="utf-8"), re.MULTILINE)
             words = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
             assert anchor in words, anchor
 

@@ -18,6 +18,7 @@ from openenv_gym.errors import OpenEnvGymError, printable
 __all__ = ["main"]
 
 _COMMANDS = {
+    "bench": ("bench:bench", "Measure an environment here and elsewhere; say where time goes."),
     "build": ("build:build", "Build the container image of an environment."),
     "clean": ("leftovers:clean", "Remove what was started here and whose owner is gone."),
     "containerize": ("containerize:containerize", "Put any Gymnasium environment into an image."),
@@ -92,6 +93,7 @@ def main() -> None:
     openenv-gym list                                    what there is
     openenv-gym info openenv/Pong-v5                    what one of them is
     openenv-gym rollout openenv/CartPole-v1             play it, and see the returns
+    openenv-gym bench openenv/CartPole-v1               how fast it is, and where time goes
     openenv-gym serve envs/echo_env --reload            serve yours while you edit it
     openenv-gym validate envs/echo_env                  does it keep the rules?
 

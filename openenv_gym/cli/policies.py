@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import importlib.util
 import inspect
@@ -14,7 +13,8 @@ from typing import Any
 
 import click
 import gymnasium
-import numpy as np
+
+from openenv_gym.policies import Chance
 
 
 __all__ = ["Policy", "load_policy", "random_policy"]
@@ -32,17 +32,12 @@ def random_policy(space: gymnasium.Space[Any], num_envs: int, seed: int | None) 
             does not depend on how many there are.
         seed: Of the first generator; the next has the next integer.
     """
-    spaces = [copy.deepcopy(space) for _ in range(num_envs)]
-    for number, each in enumerate(spaces):
-        each.seed(None if seed is None else seed + number)
+    chance = Chance(space, num_envs)
+    for number in range(num_envs):
+        chance.seed(number, None if seed is None else seed + number)
 
     def act(number: int, observation: Any, info: dict[str, Any]) -> Any:
-        mask = info.get("action_mask")
-        if mask is None or not isinstance(spaces[number], gymnasium.spaces.Discrete):
-            return spaces[number].sample()
-        mask = np.asarray(mask, dtype=np.int8)
-        # Without a legal action (the episode is over) anything will do.
-        return spaces[number].sample(mask=mask if mask.any() else None)
+        return chance.draw(number, info.get("action_mask"))
 
     return act
 

@@ -30,6 +30,7 @@ __all__ = ["serve"]
     type=click.Path(exists=True, dir_okay=False, readable=True),
     help="File with the token that clients show.",
 )
+@click.option("--web", is_flag=True, help="Show a page at /web to play and watch (extra: web).")
 @environment_options
 @click.option("--debug", is_flag=True, help="Log more, and send tracebacks to clients.")
 @click.argument("further", nargs=-1, metavar="[-- SERVER OPTIONS]")
@@ -41,6 +42,7 @@ def serve(
     workers: int,
     reload: bool,
     token_file: str | None,
+    web: bool,
     options: dict[str, Any],
     debug: bool,
     further: tuple[str, ...],
@@ -54,6 +56,7 @@ def serve(
     \b
     openenv-gym serve envs/echo_env --reload
     openenv-gym serve gymnasium --option env_id=CartPole-v1 --port 8001
+    openenv-gym serve envs/chess_env --web      (then open http://127.0.0.1:8000/web)
     openenv-gym serve echo_env --uds /tmp/echo.sock -- --max-threads 8
 
     What `python -m openenv_gym.server --help` lists can follow after --.
@@ -76,7 +79,7 @@ def serve(
         argv += ["--token-file", os.path.abspath(token_file)]
     for key, value in options.items():
         argv += ["--option", f"{key}={json.dumps(value)}"]
-    argv += [*(["--debug"] if debug else []), *further]
+    argv += [*(["--web"] if web else []), *(["--debug"] if debug else []), *further]
     if not reload:
         from openenv_gym.server.__main__ import main
 

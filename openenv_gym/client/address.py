@@ -159,13 +159,19 @@ class ChannelAddress:
     """A server that is handed connected sockets through a channel it inherited.
 
     So nothing on disk names the server, and nobody else can reach it.
+
+    Args:
+        channel: Our end of the channel.
+        name: What errors call the server.
+        peer: For whom connections are, which the server counts and logs.
     """
 
     uri = "ws://localhost/ws"
 
-    def __init__(self, channel: socket.socket, name: str) -> None:
+    def __init__(self, channel: socket.socket, name: str, *, peer: str = "") -> None:
         self._channel = channel
         self._name = name
+        self._message = b"+" + peer.encode()[:200]
         self._lock = threading.Lock()
 
     def dial(self, timeout_s: float, why_lost: Loss = not_lost) -> socket.socket:
@@ -173,7 +179,7 @@ class ChannelAddress:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with self._lock, contextlib.closing(theirs):
-                socket.send_fds(self._channel, [b"+"], [theirs.fileno()])
+                socket.send_fds(self._channel, [self._message], [theirs.fileno()])
         except OSError as error:
             ours.close()
             raise _unreachable(str(self), error) from error

@@ -24,6 +24,7 @@ __all__ = [
     "Reply",
     "Request",
     "Result",
+    "Seen",
     "Share",
     "Welcome",
     "error_from_wire",
@@ -45,6 +46,7 @@ class MessageType(IntEnum):
     RESULT = 17
     ERROR = 18
     GOAWAY = 19
+    SEEN = 20
 
 
 # -- from the client ----------------------------------------------------------------------------
@@ -177,6 +179,16 @@ class Goaway(NamedTuple):
         return [19, self.body]
 
 
+class Seen(NamedTuple):
+    """What a watched session did (docs/protocol.md, section 4.9)."""
+
+    body: dict[str, Any]
+
+    def to_wire(self) -> list[Any]:
+        """Return the message as a list."""
+        return [20, self.body]
+
+
 Reply = Result | Failure
 
 
@@ -209,7 +221,7 @@ def read_client_message(message: list[Any]) -> Hello | Request | Cancel | Ack | 
     raise _malformed(message, "HELLO, REQUEST, CANCEL, ACK or SHARE")
 
 
-def read_server_message(message: list[Any]) -> Welcome | Result | Failure | Goaway:
+def read_server_message(message: list[Any]) -> Welcome | Result | Failure | Goaway | Seen:
     """Check the form of a message that a server sent.
 
     Raises:
@@ -231,7 +243,9 @@ def read_server_message(message: list[Any]) -> Welcome | Result | Failure | Goaw
         return Welcome(message[1])
     elif kind == 19 and size >= 2 and type(message[1]) is dict:
         return Goaway(message[1])
-    raise _malformed(message, "WELCOME, RESULT, ERROR or GOAWAY")
+    elif kind == 20 and size >= 2 and type(message[1]) is dict:
+        return Seen(message[1])
+    raise _malformed(message, "WELCOME, RESULT, ERROR, GOAWAY or SEEN")
 
 
 def check_version(body: Mapping[str, Any], *, peer: str) -> None:

@@ -9,6 +9,7 @@ from openenv_gym.server.mode import Mode
 from openenv_gym.server.openenv.tasks import TaskProvider
 from openenv_gym.server.saving import SavedState
 from openenv_gym.server.server import Server
+from openenv_gym.server.web_interface import create_web_interface_app
 
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "check_integer",
     "check_number",
     "create_app",
+    "create_web_interface_app",
     "draw_cells",
     "load_app",
     "merge_numbers",

@@ -32,6 +32,7 @@ from openenv_gym.server.process import (
 )
 from openenv_gym.server.server import Server
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
+from openenv_gym.server.web_paths import WEB_PATH, WEB_VARIABLE, wants_web
 
 
 _log = logging.getLogger("openenv_gym.server")
@@ -141,6 +142,12 @@ def main(argv: list[str] | None = None) -> int:
     )
     add_access_arguments(parser)
     parser.add_argument(
+        "--web",
+        action="store_true",
+        help=f"show a page at {WEB_PATH} (docs/web.md); it needs the extra 'web'; likewise with "
+        f"{WEB_VARIABLE}=true",
+    )
+    parser.add_argument(
         "--log-format",
         choices=[each.value for each in LogFormat],
         default=LogFormat.TEXT.value,
@@ -177,6 +184,8 @@ def _serve(options: argparse.Namespace) -> int:
         access["token"] = _read_line(0)
     if options.egress is not None:
         start_relay(options.egress)
+    if options.port is not None or options.uds is not None:
+        access["web"] = options.web or wants_web()
     tls = access["tls"] is not None
     raise_descriptor_limit(options.capacity * (_DESCRIPTORS_WITH_TLS if tls else 1))
     limits = Limits(

@@ -63,6 +63,7 @@ class Application:
         tasks: What has its tasks (a `TaskProvider`); by default each environment, where it does.
         options: What environments are made with where a session does not say otherwise.
         publication: Who made it, and where there is more.
+        web: Its server shows a page at ``/web``.
     """
 
     factory: Factory
@@ -80,6 +81,7 @@ class Application:
     tasks: TaskProvider | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     publication: Publication = field(default_factory=Publication)
+    web: bool = False
 
     def with_options(self, options: Mapping[str, Any]) -> Application:
         """Return an application with further options of its own.

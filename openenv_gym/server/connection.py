@@ -23,7 +23,7 @@ from openenv_gym.protocol.frames import (
 )
 from openenv_gym.server.dialects import BinaryDialect, Dialect, Work
 from openenv_gym.server.figures import code_of
-from openenv_gym.server.http import Call, Upgrade
+from openenv_gym.server.http import Call, Handover, Upgrade
 from openenv_gym.server.http_messages import HttpResponse
 from openenv_gym.server.peers import asked_by
 from openenv_gym.server.poller import Event
@@ -46,6 +46,12 @@ _NO_ROOM = HttpResponse(
     b"Too many large requests are being sent at once; try again in a second.\n",
     "text/plain; charset=utf-8",
     {"Retry-After": "1"},
+)
+_NO_PAGE = HttpResponse(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    b"The page is not there at the moment; try again in a few seconds.\n",
+    "text/plain; charset=utf-8",
+    {"Retry-After": "5"},
 )
 
 
@@ -208,6 +214,8 @@ class Connection(Stream):
             self._upgrade(answer, reader.rest)
         elif isinstance(answer, HttpResponse):
             self._respond(answer)
+        elif isinstance(answer, Handover):
+            self._give_away(answer.request.head + reader.rest)
         elif answer is not None:
             self.state = ConnectionState.ANSWERING
             call = answer
@@ -215,6 +223,19 @@ class Connection(Stream):
                 self._answer(call)
             else:
                 self._work.append(lambda: self._answer(call))
+
+    def _give_away(self, said: bytes) -> None:
+        """Have the page's program go on with this connection, with what it has said."""
+        with self._writing:
+            given = self.site.show_page(self._fd, self.peer, said)
+            if given:
+                self.state = ConnectionState.CLOSED
+                self.site.pool.remove(self._fd)
+                self.socket.close()
+        if given:
+            self.site.forget(self)
+        else:
+            self._respond(_NO_PAGE)
 
     def _upgrade(self, answer: Upgrade, rest: bytes) -> None:
         """Be a WebSocket from now on."""

@@ -22,6 +22,7 @@ _log = logging.getLogger("openenv_gym.server.server")
 
 _ACCEPT_AT_ONCE = 64
 _WARN_S = 10.0  # so often at most
+_MAX_NAME_BYTES = 256
 
 
 Adopt = Callable[[socket.socket, str], None]
@@ -73,6 +74,8 @@ class Doors:
 
     def open_channel(self, channel: socket.socket, ended: Callable[[], None]) -> None:
         """Take the sockets that come through a channel, one with each message (``SCM_RIGHTS``).
+
+        A message is a byte, and the name of who is at the socket's other end, where it is told.
 
         Args:
             channel: A ``SOCK_SEQPACKET`` or datagram socket; it is closed with the others.
@@ -128,14 +131,15 @@ class Doors:
 
     def _receive(self, channel: socket.socket, ended: Callable[[], None], event: Event) -> None:
         try:
-            data, descriptors, _, _ = socket.recv_fds(channel, 16, 4)
+            data, descriptors, _, _ = socket.recv_fds(channel, _MAX_NAME_BYTES, 4)
         except BlockingIOError:
             data, descriptors = b"x", []
         except OSError:
             data, descriptors = b"", []
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
-            self._adopt(socket.socket(fileno=descriptor), "channel")
+            peer = data[1:].decode(errors="replace") or "channel"
+            self._adopt(socket.socket(fileno=descriptor), peer)
         if not data:
             _log.info("The owner is gone")
             ended()

@@ -89,6 +89,11 @@ class EnvironmentHost(TypedHost):
 
     # -- description --------------------------------------------------------------------------
 
+    @property
+    def name(self) -> str:
+        """Name of the environment's class."""
+        return type(self._target).__name__
+
     def describe(self) -> dict[str, Any]:
         """Return the part of the map ``environment`` of WELCOME that this environment decides.
 
@@ -96,7 +101,7 @@ class EnvironmentHost(TypedHost):
             SpaceError: A space cannot be carried.
         """
         return {
-            **describe_env(self.env, type(self._target).__name__),
+            **describe_env(self.env, self.name),
             "observables": list(self.observables),
             "rng": self._rng_changed(),
             "time_limit": self.time_limit,

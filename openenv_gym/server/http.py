@@ -26,11 +26,14 @@ from websockets.typing import Subprotocol
 from openenv_gym.protocol.limits import PATH, SUBPROTOCOL, Limits
 from openenv_gym.server.http_messages import HttpRequest, HttpResponse, Route
 from openenv_gym.server.peers import forwarded_peer
+from openenv_gym.server.web_paths import is_web_path, knows_token
 
 
-__all__ = ["MAX_HEAD_BYTES", "Call", "Router", "Upgrade", "trusted_hosts"]
+__all__ = ["MAX_HEAD_BYTES", "Call", "Handover", "Router", "Upgrade", "trusted_hosts"]
 
 MAX_HEAD_BYTES = 16 << 10
+
+_HOSTS_VARIABLE = "OPENENV_ALLOWED_HOSTS"
 
 # Handed to `websockets`, which would ask for it each time: that takes a lock of the whole process.
 _log = logging.getLogger("websockets.server")
@@ -68,6 +71,16 @@ class Call(NamedTuple):
     expects_go: bool
 
 
+class Handover(NamedTuple):
+    """Another program has the connection from now on.
+
+    Attributes:
+        request: What was asked for.
+    """
+
+    request: HttpRequest
+
+
 class Router:
     """Decides about the first request of a connection.
 
@@ -79,6 +92,7 @@ class Router:
         max_body_bytes: Largest body.
         admitted: Somebody else has checked the credential and the origin of what comes here.
         peer_header: Where a proxy tells who connects.
+        web: There is a page, whose program answers for its paths.
     """
 
     def __init__(
@@ -91,7 +105,9 @@ class Router:
         max_body_bytes: int = Limits.max_frame_bytes,
         admitted: bool = False,
         peer_header: str | None = None,
+        web: bool = False,
     ) -> None:
+        self._web = web
         self.routes = tuple(routes)
         self._token = token
         self._websockets = frozenset(websockets)
@@ -106,7 +122,7 @@ class Router:
             return None
         return forwarded_peer(request.headers.get(self._peer_header, ""))
 
-    def answer(self, head: bytes) -> Upgrade | Call | HttpResponse:
+    def answer(self, head: bytes) -> Upgrade | Call | Handover | HttpResponse:
         """Decide about a complete request head, up to and with its empty line."""
         request = _read_head(head)
         if request is None:
@@ -118,9 +134,11 @@ class Router:
             return replace(answer, bare=True)
         return answer
 
-    def _answer(self, request: HttpRequest) -> Upgrade | Call | HttpResponse:
+    def _answer(self, request: HttpRequest) -> Upgrade | Call | Handover | HttpResponse:
         if not self._admitted and (refusal := self._refuse_origin(request)) is not None:
             return refusal
+        if self._web and is_web_path(request.path):
+            return self._hand_over(request)
         if "upgrade" in request.headers and request.path in self._websockets:
             return self._upgrade(request)
         # Who asks for the head of an answer gets just that.
@@ -203,6 +221,27 @@ class Router:
             )
         return Upgrade(response.serialize(), request, protocol.subprotocol)
 
+    def _hand_over(self, request: HttpRequest) -> Handover | HttpResponse:
+        """Let a browser's user in, who gives the token as a password."""
+        host = urllib.parse.urlsplit(f"//{request.headers.get('host', '')}").hostname
+        if not self._is_own(host):
+            return HttpResponse.of_text(
+                HTTPStatus.FORBIDDEN,
+                f"The page is not shown under the name {(host or '')[:200]!r}, which anybody's "
+                f"pages could have: set {_HOSTS_VARIABLE} to it, or a token, or use an address.",
+            )
+        given = request.headers.get("authorization", "")
+        if self._token is None or self._authorized(request) or knows_token(given, self._token):
+            return Handover(request)
+        refused = HttpResponse.of_text(
+            HTTPStatus.UNAUTHORIZED, "The token is asked for, as the password of any user."
+        )
+        return replace(refused, headers={"WWW-Authenticate": 'Basic realm="openenv-gym"'})
+
+    def _is_own(self, host: str | None) -> bool:
+        """Tell whether a name can be trusted to be this server's, or whoever uses it is known."""
+        return self._token is not None or _is_local(host) or host in self._hosts
+
     def _not_found(self, request: HttpRequest, methods: list[str]) -> HttpResponse:
         if methods:
             taken = ", ".join(methods)
@@ -232,9 +271,7 @@ class Router:
             return None
         with contextlib.suppress(ValueError):  # such as ``http://[``
             site = urllib.parse.urlsplit(origin)
-            if site.netloc == request.headers.get("host") and (
-                self._token is not None or _is_local(site.hostname) or site.hostname in self._hosts
-            ):
+            if site.netloc == request.headers.get("host") and self._is_own(site.hostname):
                 return None
         return HttpResponse.of_text(
             HTTPStatus.FORBIDDEN, f"Pages of {origin[:200]!r} may not use this server."
@@ -243,7 +280,7 @@ class Router:
 
 def trusted_hosts() -> frozenset[str]:
     """Return the names that ``OPENENV_ALLOWED_HOSTS`` lists, and that of a Hugging Face Space."""
-    listed = os.environ.get("OPENENV_ALLOWED_HOSTS", "").split(",")
+    listed = os.environ.get(_HOSTS_VARIABLE, "").split(",")
     names = (name.strip().lower() for name in (*listed, os.environ.get("SPACE_HOST", "")))
     return frozenset(name for name in names if name)
 

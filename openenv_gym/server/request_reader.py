@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from openenv_gym.server.http import MAX_HEAD_BYTES, Call, Router, Upgrade
+from openenv_gym.server.http import MAX_HEAD_BYTES, Call, Handover, Router, Upgrade
 from openenv_gym.server.http_messages import HttpResponse
 
 
@@ -77,7 +77,7 @@ class RequestReader:
         owes, self._owes_go = self._owes_go, False
         return owes
 
-    def feed(self, data: bytes) -> Upgrade | Call | HttpResponse | None:
+    def feed(self, data: bytes) -> Upgrade | Call | Handover | HttpResponse | None:
         """Take bytes.
 
         Returns:
@@ -98,7 +98,7 @@ class RequestReader:
         self._data = bytearray()
         return self.call._replace(request=replace(self.call.request, body=body))
 
-    def _read_head(self) -> Upgrade | Call | HttpResponse | None:
+    def _read_head(self) -> Upgrade | Call | Handover | HttpResponse | None:
         if self._data.startswith(_TLS_HANDSHAKE):
             return self._router.refuse_tls()  # at once: its head would never end
         end = self._data.find(_HEAD_END)
@@ -109,7 +109,7 @@ class RequestReader:
         end += len(_HEAD_END)
         head = bytes(memoryview(self._data)[:end])
         answer = self._router.answer(head)
-        if isinstance(answer, Upgrade):
+        if isinstance(answer, (Upgrade, Handover)):
             self.rest = bytes(memoryview(self._data)[end:])
         del self._data[:end]
         return answer

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from openenv_gym import errors
 from openenv_gym.metrics import CONTENT_TYPE
 from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.limits import PATH, Limits
@@ -44,10 +45,13 @@ if TYPE_CHECKING:
     import ssl
 
     from openenv_gym.server.tls import TlsRelays
+    from openenv_gym.server.web import WebDoor
 
-__all__ = ["Server"]
+__all__ = ["SESSIONS_PATH", "Server"]
 
 _log = logging.getLogger(__name__)
+
+SESSIONS_PATH = "/sessions"
 
 
 class Server:
@@ -68,6 +72,7 @@ class Server:
         peer_header: Header in which a proxy, through which alone clients come, tells who they are.
         admitted: Another process has checked who connects.
         debug: Send tracebacks to clients.
+        web: Show a page at ``/web``.
 
     Attributes:
         mcp: What answers at ``/mcp``.
@@ -95,7 +100,9 @@ class Server:
         peer_header: str | None = None,
         admitted: bool = False,
         debug: bool = False,
+        web: bool = False,
     ) -> None:
+        web = web or app.web
         self.app = app
         self.limits = limits or Limits()
         self.left = 0
@@ -110,6 +117,7 @@ class Server:
             max_envs=max_envs,
             max_sessions_per_peer=max_sessions_per_peer,
         )
+        self.sessions.why_unwatched = _why_unwatched(token, exposure)
         self.figures = self.sessions.figures
         self.bodies = BodyRoom(self.limits.max_frame_bytes)
         self.mcp = McpEndpoint(self.sessions, app.name)
@@ -128,6 +136,7 @@ class Server:
             max_body_bytes=self.limits.max_frame_bytes,
             admitted=admitted,
             peer_header=peer_header,
+            web=web,
         )
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
@@ -144,11 +153,17 @@ class Server:
             self.adopt,
             adopt_tcp=self.adopt if self._relays is None else self._relays.accept,
         )
+        self._web = self._make_web() if web else None
         self._stop_fd, self._stop_end = os.pipe()
 
     def _make_sessions(self, **options: Any) -> Sessions:
         """Make what HELLO leads to; one of several processes does it in another way."""
         return Sessions(self.app, self.limits, self.pool, **options)
+
+    def _make_web(self) -> WebDoor:
+        from openenv_gym.server.web import WebDoor
+
+        return WebDoor(self._doors, self._token, lambda: self._facts, tls=self._relays is not None)
 
     # -- addresses ----------------------------------------------------------------------------
 
@@ -235,6 +250,8 @@ class Server:
     def start(self) -> None:
         """Begin to serve."""
         self.pool.start()
+        if self._web is not None:
+            self._web.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until `request_stop` was called, or the owner of a channel is gone."""
@@ -255,6 +272,8 @@ class Server:
             Whether all sessions ended in time.
         """
         self.sessions.drain()
+        if self._web is not None:
+            self._web.stop()  # whose sessions would keep us waiting
         notice = {"reason": "the server is shutting down", "after_s": timeout_s}
         if reloads:
             notice |= {"reason": "the server starts anew after an edit", "reload": True}
@@ -271,6 +290,8 @@ class Server:
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all sessions and connections, and free the addresses. Call it once."""
         self.sessions.drain()
+        if self._web is not None:
+            self._web.stop()
         self._doors.close()
         self.sessions.end_all()
         with self._lock:
@@ -290,6 +311,8 @@ class Server:
         descriptors |= {connection.fileno() for connection in self._connections}
         if self._relays is not None:
             descriptors |= self._relays.descriptors()
+        if self._web is not None:
+            descriptors |= self._web.descriptors()
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (*descriptors, *self.pool.poller.descriptors()):
             if descriptor >= 0:
@@ -297,6 +320,10 @@ class Server:
                 with contextlib.suppress(OSError):
                     os.dup2(nothing, descriptor, inheritable=False)
         os.close(nothing)
+
+    def show_page(self, fd: int, peer: str, said: bytes) -> bool:
+        """Hand a connection, and what it has said, to the page's program; False: not taken."""
+        return self._web is not None and self._web.take(fd, peer, said)
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has closed."""
@@ -324,6 +351,7 @@ class Server:
             Route("GET", "/health", self._health, open=True, quick=True, note=health),
             Route("GET", "/metadata", self._metadata, note=metadata),
             Route("GET", "/metrics", self._metrics),
+            Route("GET", SESSIONS_PATH, self._list_sessions),
             *(self.openenv.control() if self.app.mode is Mode.SIMULATION else []),
             *self.openenv.information(),
             *self.mcp.routes(),
@@ -346,6 +374,13 @@ class Server:
             capacity=sessions.capacity,
         )
         return HttpResponse(HTTPStatus.OK, text.encode(), CONTENT_TYPE)
+
+    def _list_sessions(self, request: HttpRequest) -> HttpResponse:
+        try:
+            self.sessions.check_watching()
+        except errors.ForbiddenOperationError as error:
+            return HttpResponse.of_text(HTTPStatus.FORBIDDEN, str(error))
+        return HttpResponse.of_json({"sessions": self.sessions.list_all()})
 
     def sum_figures(self) -> Figures:
         """Return figures of all sessions and connections, past and present."""
@@ -371,3 +406,10 @@ class Server:
     @functools.cached_property
     def _schemas(self) -> dict[str, Any]:
         return self.app.schemas()
+
+
+def _why_unwatched(token: str | None, exposure: Exposure | None) -> str | None:
+    """Return why nobody may see what others do; None where whoever gets in may."""
+    if token is None and exposure is Exposure.PUBLIC:
+        return "Everybody can reach this server, so nobody sees the sessions of others."
+    return None

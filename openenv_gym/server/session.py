@@ -24,7 +24,7 @@ from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.replies import PACKETS, ReplyCoder
 
 
-__all__ = ["Outlet", "Session", "SessionState"]
+__all__ = ["Outlet", "Session", "SessionState", "Spectator"]
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +47,16 @@ class Outlet(Protocol):
 
     def fence(self) -> None:
         """Close, because a newer connection took the session over."""
+
+
+class Spectator(Protocol):
+    """Who is told what a session's operations lead to."""
+
+    def tell(self, op: str, args: list[Any], value: Any) -> None:
+        """Know what an operation led to; never waits and never raises."""
+
+    def end(self) -> None:
+        """Know that the session has ended."""
 
 
 class SessionState(Enum):
@@ -114,11 +124,17 @@ class Session:
         self._busy = False
         self._memory: memoryview | None = None  # shared with the client
         self._memory_reply = 0  # the last reply whose arrays are there
+        self._spectators: tuple[Spectator, ...] = ()
 
     @property
     def name(self) -> str:
         """Public name, fit for logs."""
         return self.protocol.name
+
+    @property
+    def host(self) -> Host | None:
+        """What it holds; None where it has ended."""
+        return self._host
 
     @property
     def facts(self) -> dict[str, str]:
@@ -182,6 +198,43 @@ class Session:
             if self.state is SessionState.DETACHED:
                 return unused_s > limits.resume_grace_s
             return unused_s > limits.idle_timeout_s
+
+    # -- spectators ---------------------------------------------------------------------------
+
+    def watch(self, make: Callable[[Host], Spectator]) -> Spectator:
+        """Tell somebody, from the next operation on, what operations lead to.
+
+        Args:
+            make: Makes who is told of what the session holds.
+
+        Raises:
+            SessionLostError: The session has ended.
+            OpenEnvGymError: It cannot be watched.
+        """
+        with self._lock:
+            host = self._host
+            if host is None or self.state is SessionState.ENDED:
+                raise lost_session(self.name)
+            spectator = make(host)
+            self._spectators = (*self._spectators, spectator)
+        return spectator
+
+    def unwatch(self, spectator: Spectator) -> None:
+        """Tell somebody no more."""
+        with self._lock:
+            left = tuple(each for each in self._spectators if each is not spectator)
+            self._spectators = left
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a list of sessions says about this one, but for what it holds."""
+        return {
+            "session": self.name,
+            "peer": self.peer,
+            "connected": self.state is SessionState.ATTACHED,
+            "steps": sum(self.steps.counts),
+            "idle_s": round(time.monotonic() - self.last_used_s, 1),
+            "watchers": len(self._spectators),
+        }
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -289,6 +342,9 @@ class Session:
             if host is None:
                 return
             self._host = self._memory = None
+            spectators, self._spectators = self._spectators, ()
+        for spectator in spectators:
+            spectator.end()
         try:
             host.close()
         except BaseException:
@@ -322,6 +378,8 @@ class Session:
                 )
             finally:
                 extras = host.extras(request.op)
+            for spectator in self._spectators:
+                spectator.tell(request.op, request.args, value)
             if request.op in _STEPS:
                 steps = self.steps
                 steps.counts[took_ns.bit_length()] += 1

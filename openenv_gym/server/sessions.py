@@ -26,7 +26,9 @@ from openenv_gym.server.pinned import PinnedThread
 from openenv_gym.server.pool import Pool
 from openenv_gym.server.replies import ReplyCoder
 from openenv_gym.server.session import Outlet, Session
+from openenv_gym.server.sights import describe_held, find_sight
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS, read_vector_options
+from openenv_gym.server.watching import Watcher
 
 
 __all__ = ["Entrant", "Sessions"]
@@ -88,6 +90,7 @@ class Sessions:
         draining: No session is opened any more.
         figures: What is counted; sessions that exist count for themselves.
         name_prefix: As above.
+        why_unwatched: Why no session may be watched; None where they may.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Sessions:
         self.draining = False
         self.name_prefix = name_prefix
         self.figures = Figures()
+        self.why_unwatched: str | None = None
         self._app = app
         self._limits = limits
         self._pool = pool
@@ -144,6 +148,9 @@ class Sessions:
                 connection.opened(session)
                 session.resume(connection, resume, self._resumed)
                 return None
+            case {"watch": {"session": str(name)} as watch}:
+                self._watch(connection, name, watch.get("index", 0))
+                return None
             case {"open": {"options": dict()} as opening}:
                 self._check_package(opening)
                 if "multi_agent" in opening:
@@ -158,8 +165,57 @@ class Sessions:
                 opening["max_frame_bytes"] = limit if type(limit) is int else 1 << 62
                 return self._admit(connection, opening)
         raise errors.ProtocolError(
-            "Expected HELLO with a map 'open' (with 'options') or 'resume' (with 'session')."
+            "Expected HELLO with a map 'open' (with 'options'), 'resume' or 'watch' (with "
+            "'session')."
         )
+
+    def check_watching(self) -> None:
+        """Refuse who wants to see what others do, where nobody may.
+
+        Raises:
+            ForbiddenOperationError: Nobody may.
+        """
+        self._app.mode.check("watch")
+        if self.why_unwatched is not None:
+            raise errors.ForbiddenOperationError(self.why_unwatched, field="watch")
+
+    def list_all(self) -> list[dict[str, Any]]:
+        """Return what is told about each session that exists, the oldest first."""
+        return [
+            {**session.describe(), **describe_held(host)}
+            for session in self.each()
+            if (host := session.host) is not None
+        ]
+
+    def _watch(self, connection: Entrant, name: str, index: Any) -> None:
+        """Have a connection watch a session.
+
+        Raises:
+            OpenEnvGymError: It may not, or cannot.
+        """
+        self.check_watching()
+        if type(index) is not int:
+            raise errors.ProtocolError(f"Expected a number, got {index!r:.40}.", field="index")
+        with self._lock:
+            session = self._by_name.get(name)
+        if session is None:
+            raise lost_session(name)
+
+        def make(host: Host) -> Watcher:
+            watcher = Watcher(session, connection, *find_sight(host, index))
+            connection.opened(watcher)  # type: ignore[arg-type]
+            body = {
+                "version": list(VERSION),
+                "agent": f"openenv-gym/{__version__}",
+                "features": [],
+                "session": name,
+                "limits": self._limits.to_wire(),
+                "watch": describe_held(host),
+            }
+            connection.send_packet(encode_packet(Welcome(body).to_wire()))
+            return watcher
+
+        session.watch(make)
 
     def begin(self, connection: Entrant, options: dict[str, Any]) -> Work | None:
         """Open a session for who says no HELLO; what takes long is returned as work.

@@ -50,5 +50,8 @@ class Site(Protocol):
     def make_dialect(self, connection: Any, request: HttpRequest) -> Any:
         """Return what is spoken on a WebSocket whose client offered no subprotocol."""
 
+    def show_page(self, fd: int, peer: str, said: bytes) -> bool:
+        """Hand a connection, and what it has said, to the page's program; False: not taken."""
+
     def forget(self, connection: Any) -> None:
         """Drop a connection that has closed."""

@@ -140,6 +140,18 @@ class VectorBase(_AsyncVectorEnv):
             if self._finalizer.detach() is not None:
                 self._fleet.close(None if terminate else timeout, terminate=terminate)
 
+    def timing(self) -> dict[str, float]:
+        """Return where the time of the last call went, in seconds.
+
+        Returns:
+            ``encode_s``, ``wire_s`` (both ways, with waking up), ``queue_s`` (in the server),
+            ``environment_s`` (all its sub-environments) and ``decode_s``, of the server that took
+            longest. Servers work at the same time.
+        """
+        timings = [member.connection.last_timing for member in self._fleet.members]
+        slowest = max(timings, key=lambda timing: timing.queue + timing.environment)
+        return {f"{name}_s": value / 1e9 for name, value in slowest._asdict().items()}
+
     # -- inside -------------------------------------------------------------------------------
 
     @property

@@ -105,16 +105,8 @@ def tool(
 ) -> FunctionT | Callable[[FunctionT], FunctionT]:
     """Make a method of an `MCPEnvironment` a tool. The method itself stays what it is.
 
-    ::
-
-        @tool
-        def look(self, direction: Literal["left", "right"], far: bool = False) -> str:
-            \"\"\"Say what is there.
-
-    Args:
-                direction: Where to look.
-                far: Look further.
-            \"\"\"
+    Its type hints say what an agent may send, its docstring what an agent is told: the first
+    paragraph of the tool, and what stands below ``Args:`` of the arguments.
 
     Args:
         function: The method; absent where there are options.

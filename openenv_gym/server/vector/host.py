@@ -14,7 +14,7 @@ from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.generators import generator_state
 from openenv_gym.server.host import describe_env
 from openenv_gym.server.operations import find_operation, run_operation
-from openenv_gym.server.vector.engine import Engine, Mask, Seeds
+from openenv_gym.server.vector.engine import Engine, Mask, Seeds, SubEnvironments
 from openenv_gym.server.vector.infos import with_short_masks
 from openenv_gym.server.vector.options import VectorOptions
 from openenv_gym.spaces import space_to_data
@@ -60,6 +60,27 @@ class VectorHost:
         self._time_limit = time_limit
         self._max_episode_steps = max_episode_steps
         self._count = options.num_envs
+
+    @property
+    def engine_count(self) -> int:
+        """How many sub-environments there are."""
+        return self._count
+
+    @property
+    def single(self) -> Any:
+        """A single one of them, as it is described to the client."""
+        return self._single
+
+    @property
+    def name(self) -> str:
+        """Name of their class."""
+        return self._name
+
+    def render_member(self, index: int) -> Any:
+        """Draw one of them; None where the engine draws only all of them at once."""
+        return (
+            self.engine.envs[index].render() if isinstance(self.engine, SubEnvironments) else None
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return the part of the map ``environment`` of WELCOME that the environment decides.

@@ -16,7 +16,7 @@ from openenv_gym.server.figures import Figures
 from openenv_gym.server.workers.staff import Staff
 
 
-__all__ = ["FIGURES_PATH", "Census", "ask_worker"]
+__all__ = ["FIGURES_PATH", "Census", "ask_worker", "ask_workers"]
 
 _log = logging.getLogger("openenv_gym.server")
 
@@ -41,20 +41,14 @@ class Census:
     def take(self) -> Figures:
         """Return the sum of what workers have counted since the beginning."""
         with self._lock:
-            end_s = time.monotonic() + _ANSWER_S
             lines = self._staff.visit_each(_ANSWER_S)
             for number in [each for each in self._known if lines and each not in lines]:
                 self._gone.merge(self._known.pop(number))
-            for sock in lines.values():
-                with contextlib.suppress(OSError):
-                    _send_request(sock, FIGURES_PATH)
-            for number, sock in lines.items():
-                with sock:
-                    try:
-                        answer = _read_answer(sock, FIGURES_PATH, end_s)
-                        self._known[number] = Figures.from_wire(answer)
-                    except (errors.TransportError, ValueError) as error:
-                        _log.warning("Worker %d tells no figures: %s", number, error)
+            for number, answer in _ask_all(lines, FIGURES_PATH, _ANSWER_S).items():
+                try:
+                    self._known[number] = Figures.from_wire(answer)
+                except ValueError as error:
+                    _log.warning("Worker %d tells no figures: %s", number, error)
             total = self._gone.copy()
             for figures in self._known.values():
                 total.merge(figures)
@@ -72,6 +66,28 @@ def ask_worker(staff: Staff, path: str, timeout_s: float) -> dict[str, Any]:
         _send_request(ours, path)
         staff.visit(theirs)
         return _read_answer(ours, path, time.monotonic() + timeout_s)
+
+
+def ask_workers(staff: Staff, path: str, timeout_s: float) -> dict[int, dict[str, Any]]:
+    """Get what each worker that has a session answers on one of its routes, by its number."""
+    return _ask_all(staff.visit_each(timeout_s, with_sessions=True), path, timeout_s)
+
+
+def _ask_all(
+    lines: dict[int, socket.socket], path: str, timeout_s: float
+) -> dict[int, dict[str, Any]]:
+    end_s = time.monotonic() + timeout_s
+    for sock in lines.values():
+        with contextlib.suppress(OSError):
+            _send_request(sock, path)
+    answers = {}
+    for number, sock in lines.items():
+        with sock:
+            try:
+                answers[number] = _read_answer(sock, path, end_s)
+            except (errors.TransportError, ValueError) as error:
+                _log.warning("Worker %d does not answer %s: %s", number, path, error)
+    return answers
 
 
 def _send_request(sock: socket.socket, path: str) -> None:

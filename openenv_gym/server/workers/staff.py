@@ -93,14 +93,21 @@ class Staff(ABC):
         """Give a worker a connection that has said nothing yet."""
         self._do(lambda: self._visit(sock))
 
-    def visit_each(self, timeout_s: float) -> dict[int, socket.socket]:
-        """Return a connection to each worker that serves, by its number."""
+    def visit_each(
+        self, timeout_s: float, *, with_sessions: bool = False
+    ) -> dict[int, socket.socket]:
+        """Return a connection to each worker that serves, by its number.
+
+        Args:
+            timeout_s: How long to wait for them.
+            with_sessions: To each that has a session instead.
+        """
         made: queue.SimpleQueue[dict[int, socket.socket]] = queue.SimpleQueue()
 
         def visit() -> None:
             lines = {}
             for worker in self._workers.values():
-                if worker.ready:
+                if worker.places if with_sessions else worker.ready:
                     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
                     lines[worker.number] = ours
                     self._send_visitor(worker, theirs)

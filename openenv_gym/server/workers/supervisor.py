@@ -12,10 +12,10 @@ from openenv_gym.protocol.messages import check_version
 from openenv_gym.server.application import Application
 from openenv_gym.server.connection import Connection
 from openenv_gym.server.figures import Figures
-from openenv_gym.server.server import Server
+from openenv_gym.server.server import SESSIONS_PATH, Server
 from openenv_gym.server.sessions import Entrant, Sessions
 from openenv_gym.server.workers.attendants import Attendants
-from openenv_gym.server.workers.census import Census, ask_worker
+from openenv_gym.server.workers.census import Census, ask_worker, ask_workers
 from openenv_gym.server.workers.crew import Crew
 from openenv_gym.server.workers.grants import Grants
 from openenv_gym.server.workers.isolation import Slots
@@ -28,6 +28,17 @@ __all__ = ["Supervisor"]
 
 _START_S = 120.0
 _VISIT_S = 30.0
+_LIST_S = 2.0
+_MAX_NAME = 100
+_LISTED: dict[str, Any] = {
+    "session": str,
+    "peer": str,
+    "environment": str,
+    "num_envs": (int, type(None)),
+    "steps": int,
+    "watchable": bool,
+    "watchers": int,
+}
 _MAX_THREADS = 16  # nothing here takes long
 
 
@@ -47,8 +58,10 @@ class Dispatcher(Sessions):
         """See `Sessions`."""
         assert isinstance(connection, Reception)
         match body:
-            case {"resume": {"session": str(name)}}:
+            case {"resume": {"session": str(name)}} | {"watch": {"session": str(name)}}:
                 check_version(body, peer="client")
+                if "watch" in body:
+                    self.check_watching()
                 return lambda: self.staff.resume(connection, name)
         return super().enter(connection, body)
 
@@ -61,6 +74,11 @@ class Dispatcher(Sessions):
     def find(self, connection: Reception, name: str) -> None:
         """Give a connection to the worker that holds the session that it names."""
         self.staff.resume(connection, name)
+
+    def list_all(self) -> list[dict[str, Any]]:
+        """See `Sessions`; those of a process that does not answer are missing."""
+        answers = ask_workers(self.staff, SESSIONS_PATH, _LIST_S)
+        return [each for number in sorted(answers) for each in _own(number, answers[number])]
 
     def free_place(self, peer: str) -> None:
         """Take note that a session of a peer has ended, or could not be opened."""
@@ -123,6 +141,7 @@ class Supervisor(Server):
                     name=str(facts.get("name")),
                     version=str(facts.get("version")),
                     description=str(facts.get("description")),
+                    web=bool(facts.get("web")),
                 ),
                 limits=Limits(**options.limits),
                 capacity=capacity,
@@ -147,6 +166,8 @@ class Supervisor(Server):
     def drain(self, timeout_s: float, *, reloads: bool = False) -> bool:
         """See `Server`; sessions in workers end as if it stopped for good."""
         self.sessions.drain()
+        if self._web is not None:
+            self._web.stop()
         self._staff.drain(timeout_s)
         return super().drain(timeout_s, reloads=reloads)
 
@@ -173,6 +194,21 @@ class Supervisor(Server):
         figures = super().sum_figures()
         figures.merge(self._count.take())
         return figures
+
+
+def _own(number: int, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a process says about sessions that can be its own, in the form that it has.
+
+    Code that means harm may run there, and say anything.
+    """
+    listed = answer.get("sessions")
+    return [
+        {**each, "environment": errors.printable(each["environment"])[:_MAX_NAME]}
+        for each in (listed if isinstance(listed, list) else ())
+        if isinstance(each, dict)
+        and all(isinstance(each.get(key), kind) for key, kind in _LISTED.items())
+        and each["session"].startswith(f"{number}-")
+    ]
 
 
 def _make_nothing() -> Any:

@@ -124,6 +124,7 @@ class WorkerServer(Server):
             "name": app.name,
             "version": app.version,
             "description": app.description[:_MAX_DESCRIPTION],
+            "web": app.web,
         }
         send(self._channel, Kind.READY, json.dumps(facts, default=str).encode())
 
