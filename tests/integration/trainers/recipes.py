@@ -10,7 +10,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "recipes.md"
 
-_BLOCK = re.compile(r"^```diff (examples/\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r'^```diff title="(examples/\S+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 
 
 class Recipe(NamedTuple):
