@@ -26,6 +26,7 @@ from tools.venvs import ROOT, SetupError, digest_of, ensure_venv, read_stamp
 
 VENV = ROOT / ".venv"
 OLDEST_PYTHON = (3, 10)
+TORCH = "2.13.0"  # of the trainers
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,38 @@ GROUPS = {
         # Everything that Gymnasium ships environments of, and every kind of array that it knows.
         requirements=("gymnasium[array-api,box2d,jax,mujoco,torch]",),
     ),
+    # One release of each: equal curves are only promised for those that were seen to be equal.
+    "ppo": Group(
+        extras=("docker",),
+        environments=("atari_env",),
+        requirements=("opencv-python-headless>=4.8", f"torch=={TORCH}", "tyro>=1.0"),
+    ),
+    "trainers": Group(
+        environments=("atari_env",),
+        requirements=(
+            "stable-baselines3==2.9.2",
+            "tianshou==2.0.1; python_version >= '3.11'",
+            "torchrl==0.14.1",
+        ),
+    ),
+    # In a virtual environment of its own: it wants Gymnasium 1.2.2.
+    "rllib": Group(
+        extras=("docker",),
+        environments=(),
+        requirements=("ray[rllib]==2.60.0", f"torch=={TORCH}"),
+    ),
 }
 
-APART = ("llm", "ray", "upstream")
+# Trainer -> its groups, and their virtual environment.
+TRAINERS = {
+    "ppo": (("ppo",), "trainers"),
+    "stable_baselines3": (("ppo", "trainers"), "trainers"),
+    "torchrl": (("ppo", "trainers"), "trainers"),
+    "tianshou": (("ppo", "trainers"), "trainers"),
+    "rllib": (("rllib",), "rllib"),
+}
+
+APART = ("llm", "ppo", "ray", "rllib", "trainers", "upstream")
 """Groups that have a virtual environment of their own: they take hundreds of megabytes."""
 
 DOCS = ("zensical>=0.0.73,<0.1", "mkdocstrings-python>=2.0,<3", "ruff>=0.6")
@@ -188,6 +218,27 @@ def torch(arguments: Sequence[str]) -> int:
     """Run the tests that need PyTorch."""
     python = prepare("upstream", venv=ROOT / ".venvs" / "upstream")
     return run([python, "-m", "pytest", "-m", "torch", *arguments])
+
+
+def trainers(arguments: Sequence[str]) -> int:
+    """Train here and on servers, and compare: `trainers [--short] [--picture] [NAME...]`."""
+    parser = argparse.ArgumentParser(prog="dev.py trainers")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TRAINERS))
+    parser.add_argument("--short", action="store_true", help="only ppo, for half a minute")
+    parser.add_argument("--picture", action="store_true", help="draw the curves for the docs")
+    parsed = parser.parse_args(arguments)
+    if unknown := [name for name in parsed.names if name not in TRAINERS]:
+        parser.error(f"no trainer {', '.join(unknown)}; there are {', '.join(TRAINERS)}")
+    names = ["ppo"] if parsed.short else parsed.names or list(TRAINERS)
+    for name in names:
+        groups, venv = TRAINERS[name]
+        prepare(*groups, venv=ROOT / ".venvs" / venv)
+    if parsed.picture:
+        return run([prepare("test", "bench"), "-m", "tests.integration.trainers.picture", *names])
+    # One after the other: each has processes of its own.
+    command = [prepare("test"), "-m", "pytest", "tests/integration/trainers", "-k"]
+    marked = "trainers and not long" if parsed.short else "trainers or long"
+    return run([*command, " or ".join(names), "-m", marked])
 
 
 def ray(arguments: Sequence[str]) -> int:
@@ -313,6 +364,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "browser": browser,
     "upstream": upstream,
     "torch": torch,
+    "trainers": trainers,
     "ray": ray,
     "llm": llm,
     "openenv": openenv,

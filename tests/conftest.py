@@ -12,7 +12,7 @@ from tests.support.images import ALWAYS_BUILT
 
 __all__ = ["docker"]
 
-LEFT_OUT = ("browser", "images", "llm", "long", "swarm")
+LEFT_OUT = ("browser", "images", "llm", "long", "swarm", "trainers")
 """Markers of tests that only run where ``-m`` names them."""
 
 _ENVIRONMENTS = Path(__file__).parent / "envs"

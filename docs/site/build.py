@@ -112,6 +112,8 @@ def _files() -> Iterator[tuple[Path, str]]:
     yield ROOT / "CHANGELOG.md", "changelog.md"
     for path in sorted(ROOT.glob("envs/*/README.md")):
         yield path, f"envs/{path.parent.name}.md"
+    for path in sorted(ROOT.glob("examples/*.py")):
+        yield path, f"examples/{path.name}"
     for path in sorted((ROOT / "docs").rglob("*")):
         if path.suffix in (".md", ".css", ".js", ".gif", ".png", ".svg", ".jpg", ".webp", ".mp4"):
             yield path, path.relative_to(ROOT / "docs").as_posix()

@@ -45,7 +45,7 @@ MARKERS = ("container", "long", "torch")
 """Markers of tests, for blocks that not every run of the tests can afford."""
 
 CODE = ("python", "console")
-DATA = ("dockerfile", "ini", "json", "nginx", "text", "toml", "yaml")
+DATA = ("diff", "dockerfile", "ini", "json", "nginx", "text", "toml", "yaml")
 
 _FENCE = re.compile(
     r"^(?:<!-- (?P<note>(?:not run|run): [^\n]*) -->\n+)?"
