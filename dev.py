@@ -347,8 +347,6 @@ def setup(arguments: Sequence[str]) -> int:
     if arguments:
         raise SetupError(f"`setup` takes no arguments, got {' '.join(arguments)!r}.")
     prepare(*(name for name in GROUPS if name not in APART))
-
-    prepare(*(name for name in GROUPS if name not in ("llm", "upstream")))
     say(f"ready; activate it with: . {VENV.relative_to(ROOT)}/bin/activate")
     return 0
 
