@@ -56,6 +56,24 @@ GROUPS = {
     "browser": Group(
         extras=("test",), environment_extra="test", requirements=("playwright>=1.40",)
     ),
+    "llm": Group(
+        extras=("test", "trl"),
+        environments=("coding_env", "echo_env", "openspiel_env"),
+        # What the tools of `LLM_TRAINERS` import.
+        requirements=(
+            "cachetools",
+            "codetiming",
+            "fastapi",
+            "func_timeout",
+            "hydra-core",
+            "omegaconf",
+            "pillow",
+            "ray",
+            "tensordict>=0.8,<=0.10,!=0.9.0",
+            "torchdata",
+            "uvicorn",
+        ),
+    ),
     "upstream": Group(
         extras=("test",),
         environment_extra="test",
@@ -93,10 +111,14 @@ TRAINERS = {
     "rllib": (("rllib",), "rllib"),
 }
 
-APART = ("upstream", "ppo", "trainers", "rllib", "ray")
+APART = ("llm", "ppo", "ray", "rllib", "trainers", "upstream")
 """Groups that have a virtual environment of their own: they take hundreds of megabytes."""
+
 DOCS = ("zensical>=0.0.73,<0.1", "mkdocstrings-python>=2.0,<3", "ruff>=0.6")
 """What makes the site; in a virtual environment of its own, for it reads the library as text."""
+
+LLM_TRAINERS = ("verl==0.9.1", "skyrl-gym==0.4.0")
+"""Taken without what they pin, which excludes TRL's; what their tools import is in a group."""
 
 OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
 
@@ -225,6 +247,17 @@ def ray(arguments: Sequence[str]) -> int:
     return run([python, "-m", "pytest", "-m", "ray", "tests/ray", *arguments])
 
 
+def llm(arguments: Sequence[str]) -> int:
+    """Run the tests with trainers of language models: TRL, verl's and SkyRL's parts for tools."""
+    python = prepare("llm", venv=ROOT / ".venvs" / "llm")
+    names = [requirement.partition("==")[0] for requirement in LLM_TRAINERS]
+    there = subprocess.run([python, "-m", "pip", "show", "-q", *names], stderr=subprocess.DEVNULL)
+    install = [python, "-m", "pip", "install", "-q", "--no-deps", *LLM_TRAINERS]
+    if there.returncode and (status := run(install)):
+        return status
+    return run([python, "-m", "pytest", "-m", "llm", "tests/integration/llm", *arguments])
+
+
 def openenv(arguments: Sequence[str]) -> int:
     """Run the tests against OpenEnv itself: `openenv [--envs DIR]`, a checkout's environments."""
     parser = argparse.ArgumentParser(prog="dev.py openenv", add_help=False)
@@ -314,6 +347,8 @@ def setup(arguments: Sequence[str]) -> int:
     if arguments:
         raise SetupError(f"`setup` takes no arguments, got {' '.join(arguments)!r}.")
     prepare(*(name for name in GROUPS if name not in APART))
+
+    prepare(*(name for name in GROUPS if name not in ("llm", "upstream")))
     say(f"ready; activate it with: . {VENV.relative_to(ROOT)}/bin/activate")
     return 0
 
@@ -331,6 +366,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "torch": torch,
     "trainers": trainers,
     "ray": ray,
+    "llm": llm,
     "openenv": openenv,
     "docs": docs,
     "soak": soak,

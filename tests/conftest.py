@@ -1,4 +1,4 @@
-"""The fixture `docker`, and the markers that leave tests out, for every test."""
+"""The fixture `docker` and the markers of tests that are left out unless they are named."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from tests.support.images import ALWAYS_BUILT
 
 __all__ = ["docker"]
 
+LEFT_OUT = ("browser", "images", "llm", "long", "swarm", "trainers")
+"""Markers of tests that only run where ``-m`` names them."""
+
 _ENVIRONMENTS = Path(__file__).parent / "envs"
 
 
@@ -24,11 +27,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("images")
     # Not in `addopts`: another `-m`, such as that for containers, would bring them back.
     named = config.option.markexpr.split()
-    unnamed = [
-        marker
-        for marker in ("browser", "images", "long", "swarm", "trainers")
-        if marker not in named
-    ]
+    unnamed = [marker for marker in LEFT_OUT if marker not in named]
     left_out = [item for item in items if any(map(item.get_closest_marker, unnamed))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
