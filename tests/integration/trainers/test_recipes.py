@@ -35,4 +35,4 @@ def test_each_script_has_a_recipe() -> None:
     scripts = {path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").glob("*ppo.py")}
     assert scripts == {each.script for found in recipes().values() for each in found}
     text = PAGE.read_text(encoding="utf-8")
-    assert [script for script in sorted(scripts) if f"({'../' + script})" not in text] == []
+    assert [script for script in sorted(scripts) if f"| `{script}` |" not in text] == []
