@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ LEFT_OUT = ("browser", "images", "llm", "long", "swarm", "trainers")
 """Markers of tests that only run where ``-m`` names them."""
 
 _ENVIRONMENTS = Path(__file__).parent / "envs"
+
+
+def pytest_configure() -> None:
+    # What a shell starts in the background ignores Ctrl-C, and so does all that it starts. Tests of
+    # Ctrl-C are about what runs in a terminal.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` takes its choice
