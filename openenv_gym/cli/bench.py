@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from openenv_gym.cli.findings import findings, shares, show_seconds
-from openenv_gym.cli.measuring import PARTS, Figures, measure, subjects
 from openenv_gym.cli.options import environment_options
 from openenv_gym.cli.tables import show_table
 from openenv_gym.errors import printable
 
+
+if TYPE_CHECKING:
+    from openenv_gym.cli.measuring import Figures
 
 __all__ = ["bench"]
 
@@ -58,6 +59,9 @@ def bench(
     openenv-gym bench openenv/Atari-v0 --option game=breakout --option preprocess=true
     openenv-gym bench openenv/Gymnasium-v0 --option env_id=my_package:MyEnv-v0 --json
     """  # noqa: D301
+    # Help needs none of these.
+    from openenv_gym.cli.findings import findings
+    from openenv_gym.cli.measuring import measure, subjects
     from openenv_gym.registration import lookup
 
     entry = lookup(env_id)
@@ -89,6 +93,9 @@ def bench(
 
 
 def _show(figures: Sequence[Figures]) -> None:
+    from openenv_gym.cli.findings import shares, show_seconds
+    from openenv_gym.cli.measuring import PARTS
+
     rows = []
     first: dict[int, Figures] = {}
     for each in (each for each in figures if each.problem is None):

@@ -45,7 +45,7 @@ def build(
     pushes: bool,
     as_json: bool,
 ) -> None:
-    r"""Build the container image of the environment package in PATH (by default here).
+    """Build the container image of the environment package in PATH (by default here).
 
     The image that all of them begin with is built first, where it is missing. Neither needs a
     registry: where none answers, OPENENV_BASE_IMAGE names an image with Python that is here.
@@ -54,7 +54,7 @@ def build(
     openenv-gym build
     openenv-gym build envs/burrow_env --no-cache
     openenv-gym build -t registry.example.com/me/burrow:1.0 --push
-    """
+    """  # noqa: D301
     try:
         arguments = read_pairs("--build-arg", build_args)
         if pushes and (tag is None or "/" not in tag):

@@ -82,7 +82,7 @@ def containerize(
     tag: str | None,
     as_json: bool,
 ) -> None:
-    r"""Put a Gymnasium environment into an image, whoever wrote it.
+    """Put a Gymnasium environment into an image, whoever wrote it.
 
     MODULE registers the id ENV_ID when it is imported, as `gymnasium.make` takes it. The image is
     tried out in a hardened container, and the line that makes the environment is printed.
@@ -91,7 +91,7 @@ def containerize(
     openenv-gym containerize minigrid:MiniGrid-Empty-5x5-v0
     openenv-gym containerize highway_env:highway-v0 --pip highway-env==1.10.1
     openenv-gym containerize my_project:Burrow-v0 --pip . --apt libgl1
-    """
+    """  # noqa: D301
     try:
         module, env_id = _parts(name)
         context = _context(module, env_id, requirements or (module.partition(".")[0],), packages)

@@ -58,7 +58,7 @@ _NAMES = {"dockerignore": ".dockerignore", "gitignore": ".gitignore"}
     "--author", metavar="NAME", help="Whose work it is, for LICENSE; by default git's user.name."
 )
 def init(name: str, parent: Path, template: str, licence: str, author: str | None) -> None:
-    r"""Begin an environment of your own: a package that works, with its tests.
+    """Begin an environment of your own: a package that works, with its tests.
 
     NAME is that of the package, such as burrow_env; `_env` is added where it is missing.
 
@@ -72,7 +72,7 @@ def init(name: str, parent: Path, template: str, licence: str, author: str | Non
     openenv-gym init burrow_env
     openenv-gym init burrow_env -o envs --template gymnasium
     cd burrow_env && pip install -e ".[dev]" && pytest
-    """
+    """  # noqa: D301
     try:
         folder = write_package(name, parent, template, licence=licence, author=author)
     except InvalidOptionError as error:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
+import sys
 from typing import Any
 
 import click
@@ -80,8 +82,18 @@ class _Group(click.Group):
             if error.errno == errno.EPIPE:  # who reads our output has gone; click knows that
                 raise
             # A file, or a place for one, that is not as it should be; a disk that is full.
+            _drop_unwritten()
             place = "" if error.filename is None else f"{error.filename}: "
             raise click.ClickException(printable(f"{place}{error.strerror or error}.")) from error
+
+
+def _drop_unwritten() -> None:
+    """Drop what standard output does not take, or Python would try once more when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
 
 
 @click.group(cls=_Group)

@@ -65,7 +65,7 @@ def push(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    r"""Upload the environment package in PATH (by default here) to a Hugging Face Space.
+    """Upload the environment package in PATH (by default here) to a Hugging Face Space.
 
     The Space serves it to everybody who sees it, and is a git repository that pip installs. Files
     that hold secrets by their names (.env, keys, tokens), that git ignores, and caches are never
@@ -76,7 +76,7 @@ def push(
     openenv-gym push --dry-run
     openenv-gym push --repo-id me/burrow --private
     openenv-gym push --registry registry.example.com/me
-    """
+    """  # noqa: D301
     try:
         if registry is not None and (repo_id or private or create_pr or exclude):
             raise InvalidOptionError(

@@ -30,6 +30,10 @@ def main() -> int:
     # The server's, who tells us; not ignored, which programs that we start would inherit.
     signal.signal(signal.SIGINT, lambda signum, frame: None)
 
+    # Gradio would tell its makers that it runs, and look for newer versions.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_OFFLINE"] = "1"
+
     from openenv_gym.web.app import make_app
     from openenv_gym.web.handed import answer_handed
     from openenv_gym.web.service import Service

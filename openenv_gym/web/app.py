@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,6 @@ from openenv_gym.web.tabs import Tabs
 
 
 __all__ = ["make_app"]
-
-# Gradio would tell its makers that it runs, and look for newer versions.
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 _STATIC = Path(__file__).parent / "static"
 _POLICY = "; ".join(

@@ -98,8 +98,8 @@ def test_what_can_be_asked_from_afar() -> None:
 
 
 def saved_board(saved: dict[str, Any]) -> chess.Board:
-    board = chess.Board(saved["game"]["start_fen"])
-    for move in saved["game"]["moves"]:
+    board = chess.Board(saved["start_fen"])
+    for move in saved["moves"]:
         board.push_uci(move)
     return board
 
