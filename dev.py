@@ -415,7 +415,8 @@ def _docker_answers() -> bool:
 
 
 def _pytest(python: str, arguments: Sequence[str]) -> int:
-    workers = ["-n", str(min(8, max(2, os.cpu_count() or 2)))]
+    # One more than there are processors: tests wait for containers and clocks, too.
+    workers = ["-n", str(min(8, 1 + (os.cpu_count() or 2)))]
     if any(re.match(r"-n|--numprocesses|--pdb|--dist", argument) for argument in arguments):
         workers = []
     # The settings in pyproject.toml have every skipped test listed at the end, with the reason.

@@ -184,6 +184,7 @@ VERSIONS = """
 """
 
 
+@pytest.mark.long
 @BUILDING
 def test_a_rollout_with_two_pythons_and_two_numpys(
     docker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
