@@ -175,6 +175,7 @@ def script_of(blocks: Sequence[Block]) -> tuple[str, list[Step]]:
         if command.endswith("&"):
             log = f"background{number}.log"
             command = (
+                f": >{log}\n"  # or the command's own may come after the first look
                 f"{command.removesuffix('&')} >{log} 2>&1 &\n"
                 f"for _ in {{1..600}}; do grep -q . {log} && break; sleep 0.1; done; cat {log}"
             )
