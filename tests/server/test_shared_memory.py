@@ -182,7 +182,7 @@ def test_descriptors_that_nobody_asked_for_do_not_stay(site: Site) -> None:
         client.receive()
     os.close(read)
     os.close(write)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # an earlier test's may have closed
     client.close()
 
 
