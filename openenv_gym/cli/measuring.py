@@ -22,7 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from openenv_gym.policies import Chance
+from openenv_gym.policies import Chance, describe_calls
 from openenv_gym.registration import CatalogueEntry, lookup
 from openenv_gym.registration.make import session_options
 from openenv_gym.vector.infos import info_of
@@ -208,7 +208,7 @@ class _Player:
         self._env = env
         self._num_envs = num_envs
         self._space = env.single_action_space if num_envs else env.action_space
-        self._chance = Chance(self._space, max(num_envs, 1))
+        self._chance = Chance(self._space, max(num_envs, 1), describe_calls(env))
         for number in range(max(num_envs, 1)):
             self._chance.seed(number, _SEED + number)
         self._observation, self._info = env.reset(seed=_SEED)

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import gymnasium
 
-from openenv_gym.policies import Chance
+from openenv_gym.policies import Chance, describe_calls
 
 
 __all__ = ["Policy", "load_policy", "random_policy"]
@@ -23,17 +22,17 @@ Policy = Callable[[int, Any, dict[str, Any]], Any]
 """Takes the number of a sub-environment, its observation and its info; returns an action."""
 
 
-def random_policy(space: gymnasium.Space[Any], num_envs: int, seed: int | None) -> Policy:
+def random_policy(envs: Any, seed: int | None) -> Policy:
     """Return a policy that draws from the action space, legal actions only where infos tell them.
 
     Args:
-        space: Action space of one sub-environment.
-        num_envs: Sub-environments; each has a generator of its own, so that what happens in one
-            does not depend on how many there are.
+        envs: The vector environment. Each sub-environment has a generator of its own, so that what
+            happens in one does not depend on how many there are. Where actions are calls of tools,
+            calls are drawn.
         seed: Of the first generator; the next has the next integer.
     """
-    chance = Chance(space, num_envs)
-    for number in range(num_envs):
+    chance = Chance(envs.single_action_space, envs.num_envs, describe_calls(envs))
+    for number in range(envs.num_envs):
         chance.seed(number, None if seed is None else seed + number)
 
     def act(number: int, observation: Any, info: dict[str, Any]) -> Any:

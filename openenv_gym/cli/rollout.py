@@ -70,7 +70,8 @@ class Tally:
     default="random",
     show_default=True,
     metavar="random|PATH:FUNCTION",
-    help="Who acts: chance (legal actions only, where infos have an action_mask), or a function "
+    help="Who acts: chance (legal actions only, where infos have an action_mask, and calls of "
+    "tools, where actions are those), or a function "
     "of the observation, or of observation and info, of one sub-environment.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Sub-environment i is seeded with SEED + i.")
@@ -149,7 +150,7 @@ def rollout(
         if out is not None:
             envs = _recording(envs, out, policy, overwrite=overwrite, frames=frames)
             stack.callback(envs.close)
-        acting = chosen or random_policy(envs.single_action_space, num_envs, seed)
+        acting = chosen or random_policy(envs, seed)
         tally = _play(envs, acting, steps, seed)
     if out is not None and minari is not None:
         _export(out, minari)

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 
 from openenv_gym import errors
-from openenv_gym.conformance.acting import Chance
+from openenv_gym.conformance.acting import LegalChance
 from openenv_gym.conformance.play import Moment, play, where_different
 from openenv_gym.conformance.rules import Broken, Level, NotHere, Rule
 from openenv_gym.conformance.subject import Subject
@@ -146,7 +146,7 @@ def _saves(subject: Subject) -> str:
         if error.type_name == "NotImplementedError":
             raise NotHere("it saves no states") from None
         raise
-    chance = Chance(env, 1)
+    chance = LegalChance(env, 1)
     actions: list[Any] = []
     first: list[Moment] = []
     while len(first) < 10 and not (first and first[-1].is_last):

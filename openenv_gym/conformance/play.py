@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 
-from openenv_gym.conformance.acting import Chance
+from openenv_gym.conformance.acting import LegalChance
 from openenv_gym.models.comparing import equal
 
 
@@ -39,7 +39,7 @@ def play(
         seed: Of the first reset.
         action_seed: Of the actions.
     """
-    chance = Chance(env, action_seed)
+    chance = LegalChance(env, action_seed)
     observation, info = env.reset(seed=seed)
     moments = [Moment(observation, info=info)]
     for _ in range(steps):

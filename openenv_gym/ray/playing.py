@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from openenv_gym.errors import InvalidOptionError
-from openenv_gym.policies import Chance
+from openenv_gym.policies import Chance, describe_calls
 from openenv_gym.ray.rollouts import Rollouts
 from openenv_gym.vector.batches import batches_of
 from openenv_gym.vector.infos import merge_infos, take_infos
@@ -80,7 +80,7 @@ class _Random:
     def __init__(self, envs: Any) -> None:
         self._space = envs.single_action_space
         self._num_envs = envs.num_envs
-        self._chance = Chance(self._space, envs.num_envs)
+        self._chance = Chance(self._space, envs.num_envs, describe_calls(envs))
 
     def begin(self, row: int, seed: int) -> None:
         self._chance.seed(row, seed)

@@ -6,6 +6,7 @@ import os
 import secrets
 import weakref
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import gymnasium
@@ -105,7 +106,64 @@ class _Recorder:
         return {key: value for key, value in info.items() if key not in self._leave_out}
 
 
-class RecordRollout(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class _Recorded:
+    """The calls of both wrappers: what an environment is asked and answers goes to a recorder."""
+
+    env: Any
+    path: Path
+    _recorder: _Recorder
+
+    def _record(self, recorder: _Recorder) -> None:
+        self._recorder = recorder
+        self.path = recorder.writer.path
+        self._finalizer = weakref.finalize(self, recorder.writer.close)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset; where the first reset has no seed, it gets one.
+
+        Raises:
+            RecordingError: What happened before, or this, cannot be written.
+        """
+        seed = self._recorder.seed(seed)
+        asked = self._recorder.asked(options)
+        outcome: tuple[Any, dict[str, Any]] = self.env.reset(seed=seed, options=options)
+        self._recorder.reset(seed, asked, outcome)
+        return outcome
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take a step.
+
+        Raises:
+            RecordingError: What happened before, or this, cannot be written.
+        """
+        asked = self._recorder.asked(action)
+        outcome: tuple[Any, Any, Any, Any, dict[str, Any]] = self.env.step(action)
+        self._recorder.step(asked, outcome)
+        return outcome
+
+    def flush(self) -> None:
+        """Have everything so far in the file.
+
+        Raises:
+            RecordingError: It cannot be written.
+        """
+        self._recorder.writer.flush()
+
+    def close(self, **kwargs: Any) -> None:
+        """Complete the file and close what is recorded.
+
+        Raises:
+            RecordingError: The rest cannot be written. The environment is closed all the same.
+        """
+        try:
+            self._recorder.writer.close()
+        finally:
+            super().close(**kwargs)  # type: ignore[misc]  # of Gymnasium's wrapper
+
+
+class RecordRollout(_Recorded, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Writes all resets and steps of an environment to a file, as they happen.
 
     Given a vector environment, it is a `RecordVectorRollout`. The file is that of
@@ -168,56 +226,10 @@ class RecordRollout(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         }
         RecordConstructorArgs.__init__(self, path=str(path), **how)
         super().__init__(env)
-        self._recorder = _Recorder(env, path, vector=False, **how)
-        self.path = self._recorder.writer.path
-        self._finalizer = weakref.finalize(self, self._recorder.writer.close)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; the first one gets a seed where there is none.
-
-        Raises:
-            RecordingError: What happened before, or this, cannot be written.
-        """
-        seed = self._recorder.seed(seed)
-        asked = self._recorder.asked(options)
-        outcome = self.env.reset(seed=seed, options=options)
-        self._recorder.reset(seed, asked, outcome)
-        return outcome
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a step.
-
-        Raises:
-            RecordingError: What happened before, or this, cannot be written.
-        """
-        asked = self._recorder.asked(action)
-        outcome = self.env.step(action)
-        self._recorder.step(asked, outcome)
-        return outcome
-
-    def flush(self) -> None:
-        """Have everything so far in the file.
-
-        Raises:
-            RecordingError: It cannot be written.
-        """
-        self._recorder.writer.flush()
-
-    def close(self) -> None:
-        """Complete the file and close the environment.
-
-        Raises:
-            RecordingError: The rest cannot be written. The environment is closed all the same.
-        """
-        try:
-            self._recorder.writer.close()
-        finally:
-            super().close()
+        self._record(_Recorder(env, path, vector=False, **how))
 
 
-class RecordVectorRollout(VectorWrapper[Any, Any, Any, Any, Any]):
+class RecordVectorRollout(_Recorded, VectorWrapper[Any, Any, Any, Any, Any]):
     """Writes all resets and steps of a vector environment to a file, batches as batches.
 
     Args:
@@ -240,23 +252,7 @@ class RecordVectorRollout(VectorWrapper[Any, Any, Any, Any, Any]):
         **how: Any,
     ) -> None:
         super().__init__(env)
-        self._recorder = _Recorder(env, path, vector=True, **how)
-        self.path = self._recorder.writer.path
-        self._finalizer = weakref.finalize(self, self._recorder.writer.close)
-
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Reset the sub-environments; with the first reset they get a seed where there is none.
-
-        Raises:
-            RecordingError: What happened before, or this, cannot be written.
-        """
-        seed = self._recorder.seed(seed)
-        asked = self._recorder.asked(options)
-        outcome = self.env.reset(seed=seed, options=options)
-        self._recorder.reset(seed, asked, outcome)
-        return outcome
+        self._record(_Recorder(env, path, vector=True, **how))
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step in all sub-environments.
@@ -264,29 +260,7 @@ class RecordVectorRollout(VectorWrapper[Any, Any, Any, Any, Any]):
         Raises:
             RecordingError: What happened before, or this, cannot be written.
         """
-        asked = self._recorder.asked(actions)
-        outcome = self.env.step(actions)
-        self._recorder.step(asked, outcome)
-        return outcome
-
-    def flush(self) -> None:
-        """Have everything so far in the file.
-
-        Raises:
-            RecordingError: It cannot be written.
-        """
-        self._recorder.writer.flush()
-
-    def close(self, **kwargs: Any) -> None:
-        """Complete the file and close the environments.
-
-        Raises:
-            RecordingError: The rest cannot be written. The environments are closed all the same.
-        """
-        try:
-            self._recorder.writer.close()
-        finally:
-            super().close(**kwargs)
+        return super().step(actions)
 
     # What would pass the recording by.
 

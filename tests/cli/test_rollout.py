@@ -11,9 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 from gymnasium import spaces
 
+from openenv_gym import recording
 from openenv_gym.cli.main import main
-from openenv_gym.cli.policies import random_policy
+from openenv_gym.policies import Chance
 from openenv_gym.vector.infos import info_of
+from tests.conformance.worlds import Tools
+from tests.support.serving import serving
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +66,27 @@ def test_a_policy_from_a_file(tmp_path: Path) -> None:
 
 
 def test_masks_are_honoured() -> None:
-    policy = random_policy(spaces.Discrete(5), 2, seed=0)
+    chance = Chance(spaces.Discrete(5), 2)
     mask = np.array([0, 1, 0, 1, 0], dtype=np.int8)
-    assert {policy(0, None, {"action_mask": mask}) for _ in range(40)} == {1, 3}
-    assert policy(1, None, {"action_mask": np.zeros(5, dtype=np.int8)}) in range(5)
+    assert {chance.draw(0, mask) for _ in range(40)} == {1, 3}
+    assert chance.draw(1, np.zeros(5, dtype=np.int8)) in range(5)
     infos = {"a": np.array([1, 2]), "_a": np.array([True, False]), "b": {"c": [3, 4], "_c": [1, 1]}}
     assert info_of(infos, 0) == {"a": 1, "b": {"c": 3}} and info_of(infos, 1) == {"b": {"c": 4}}
+
+
+def test_calls_of_tools_are_drawn_where_actions_are_those(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("first", "second")]
+    with serving(Tools) as url:  # which takes nothing else
+        arguments = ["openenv/Remote-v0", "--base-url", url, "--num-envs", "2", "--steps", "30"]
+        for file in files:
+            assert _facts(*arguments, "--seed", "3", "--out", str(file))["steps"] == 60
+    actions = [_actions_of(file) for file in files]
+    assert actions[0] == actions[1] and len(set(actions[0])) == 3  # to wait, to add 0 and to add 9
+
+
+def _actions_of(file: Path) -> list[str]:
+    with recording.open(file) as recorded:
+        return [str(action) for episode in recorded for action in episode.actions]
 
 
 def test_a_video(tmp_path: Path) -> None:

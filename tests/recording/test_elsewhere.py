@@ -14,7 +14,7 @@ import pytest
 
 import openenv_gym
 from openenv_gym import recording
-from openenv_gym.cli.policies import random_policy
+from openenv_gym.policies import Chance
 from openenv_gym.recording.making import make_again
 from openenv_gym.registration import known_environments, lookup
 from openenv_gym.registration.catalogue import base_name
@@ -51,14 +51,15 @@ def record(env_id: str, path: Path) -> None:
         env = gymnasium.make(entry.id, provider="process", disable_env_checker=True, **how)
     except Exception as error:
         pytest.skip(f"cannot be made here: {str(error)[:160]}")
-    act = random_policy(env.action_space, 1, SEED)
+    chance = Chance(env.action_space, 1)
+    chance.seed(0, SEED)
     env = recording.RecordRollout(env, path)
-    observation, info = env.reset(seed=SEED)
+    _, info = env.reset(seed=SEED)
     for step in range(STEPS):
-        action = f"print({step})" if entry.untrusted else act(0, observation, info)
-        observation, _, terminated, truncated, info = env.step(action)
+        action = f"print({step})" if entry.untrusted else chance.draw(0, info.get("action_mask"))
+        _, _, terminated, truncated, info = env.step(action)
         if terminated or truncated:
-            observation, info = env.reset()
+            _, info = env.reset()
     env.close()
 
 
