@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -202,6 +203,28 @@ def test_one_that_fails_for_good_leaves_nothing_half_done(hub: HubOfUploads, pac
     assert _files(hub) == {}
     assert _push(package).exit_code == 0  # the same command takes it up
     assert "models.py" in _files(hub)
+
+
+def test_ctrl_c_leaves_a_space_as_it_was(hub: HubOfUploads, package: Path) -> None:
+    assert _push(package).exit_code == 0
+    before = dict(_files(hub))
+    (package / "models.py").write_text("changed = True\n")
+    hub.asked.clear()
+    hub.free.clear()
+    command = [sys.executable, "-m", "openenv_gym.cli", "push", str(package)]
+    told = {**os.environ, "HF_TOKEN": TOKEN}
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, env=told, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        assert hub.asked.wait(60)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(20) == 1
+        said = process.stderr.read()
+    hub.free.set()
+    assert "uploading" in said and "Aborted" in said and "Traceback" not in said
+    assert _files(hub) == before
+    assert _push(package).exit_code == 0 and _files(hub)["models.py"] == b"changed = True\n"
 
 
 def test_a_refusal_is_not_tried_again(hub: HubOfUploads, package: Path) -> None:

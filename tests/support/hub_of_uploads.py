@@ -21,6 +21,8 @@ class HubOfUploads:
         spaces: Whether each is private, and its files.
         commits: Paths that each commit has sent; failed ones are none.
         failures: Statuses with which the next commits are refused.
+        asked: Set when a commit is asked for.
+        free: While it is not set, a commit waits, and comes to nothing.
         tokens: What clients have shown.
         proposals: Commits that were pull requests.
     """
@@ -29,6 +31,9 @@ class HubOfUploads:
         self.spaces: dict[str, dict[str, Any]] = {}
         self.commits: list[list[str]] = []
         self.failures: list[int] = []
+        self.asked = threading.Event()
+        self.free = threading.Event()
+        self.free.set()
         self.tokens: set[str | None] = set()
         self.proposals = 0
         hub = self
@@ -109,6 +114,10 @@ class HubOfUploads:
         return 400, {"error": f"no answer to {method} {path}"}
 
     def _commit(self, name: str, space: Any, url: str, body: bytes) -> tuple[int, Any]:
+        self.asked.set()
+        if not self.free.is_set():
+            self.free.wait(60)
+            return 503, {"error": "too late"}
         if self.failures:
             return self.failures.pop(0), {"error": "not today"}
         lines = [json.loads(line) for line in body.splitlines()]
