@@ -34,6 +34,11 @@ __all__ = ["build", "build_folder"]
     metavar="NAME=VALUE",
     help="Argument of the Dockerfile; may be given several times.",
 )
+@click.option(
+    "--python",
+    metavar="IMAGE",
+    help="Image with Python to begin with, such as python:3.13-slim.",
+)
 @click.option("--no-cache", is_flag=True, help="Do every step anew.")
 @click.option("--push", "pushes", is_flag=True, help="Send it to the registry that --tag names.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -41,6 +46,7 @@ def build(
     path: Path,
     tag: str | None,
     build_args: tuple[str, ...],
+    python: str | None,
     no_cache: bool,
     pushes: bool,
     as_json: bool,
@@ -53,6 +59,7 @@ def build(
     \b
     openenv-gym build
     openenv-gym build envs/burrow_env --no-cache
+    openenv-gym build --python python:3.13-slim
     openenv-gym build -t registry.example.com/me/burrow:1.0 --push
     """  # noqa: D301
     try:
@@ -70,7 +77,9 @@ def build(
     from openenv_gym.providers.docker.daemon import connect_daemon
 
     client = connect_daemon()
-    image = build_folder(client, path, manifest, tag, arguments=arguments, cache=not no_cache)
+    image = build_folder(
+        client, path, manifest, tag, arguments=arguments, cache=not no_cache, python=python
+    )
     digest = push(client, image) if pushes else None
     ids = [f"openenv/{each.id}" for each in manifest.ids]
     if as_json:
@@ -93,6 +102,7 @@ def build_folder(
     *,
     arguments: Mapping[str, str] | None = None,
     cache: bool = True,
+    python: str | None = None,
 ) -> str:
     """Build the image of an environment package that need not be installed.
 
@@ -103,6 +113,7 @@ def build_folder(
         tag: Name of the image, where it is not the manifest's.
         arguments: Further build arguments.
         cache: Take steps from earlier builds where nothing has changed.
+        python: Image with Python to begin with, where it is not the usual one.
 
     Returns:
         The image's name.
@@ -112,7 +123,7 @@ def build_folder(
         OutOfDiskError: There is no space for it.
     """
     from openenv_gym.providers.docker.contexts import folder_context
-    from openenv_gym.providers.docker.images import build_image, image_name
+    from openenv_gym.providers.docker.images import BaseImages, build_image, image_name
 
     package = manifest.name
     return build_image(
@@ -120,6 +131,7 @@ def build_folder(
         package,
         reference=image_name(package, tag or manifest.image),
         context=folder_context(package, folder.resolve()),
+        base=None if python is None else BaseImages.on(python),
         arguments=arguments,
         cache=cache,
     )

@@ -73,12 +73,18 @@ USER 65534:65534
     metavar="PACKAGE",
     help="Package of Debian that it needs, such as libgl1; may be given several times.",
 )
+@click.option(
+    "--python",
+    metavar="IMAGE",
+    help="Image with Python to begin with, such as python:3.13-slim.",
+)
 @click.option("-t", "--tag", metavar="NAME[:TAG]", help="Name of the image.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def containerize(
     name: str,
     requirements: tuple[str, ...],
     packages: tuple[str, ...],
+    python: str | None,
     tag: str | None,
     as_json: bool,
 ) -> None:
@@ -98,12 +104,13 @@ def containerize(
     except InvalidOptionError as error:
         raise click.UsageError(str(error)) from error
     from openenv_gym.providers.docker.daemon import connect_daemon
-    from openenv_gym.providers.docker.images import build_image, image_name
+    from openenv_gym.providers.docker.images import BaseImages, build_image, image_name
 
     client = connect_daemon()
     stem = re.sub(r"[^a-z0-9]+", "-", f"{module.partition('.')[0]}-{env_id}".lower()).strip("-")
     image = image_name("gymnasium", tag or f"openenv-gym-{stem}")
-    build_image(client, context.name, reference=image, context=context)
+    base = None if python is None else BaseImages.on(python)
+    build_image(client, context.name, reference=image, context=context, base=base)
     episode = _try_out(client, image, name)
     line = (
         f'gymnasium.make("openenv/Gymnasium-v0", env_id="{name}", '

@@ -69,6 +69,21 @@ def test_a_package_that_is_not_installed(built: Path, docker: Any) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_it_begins_with_the_python_that_is_named(built: Path, docker: Any) -> None:
+    python = f"openenv-gym-test:{built.name}"  # the usual one by another name
+    docker.api.tag(os.environ[BASE_IMAGE_VARIABLE], *python.split(":"))
+    base = BaseImages.on(python)
+    done = _build(built, "--python", python, "--json")
+    assert done.exit_code == 0, done.output
+    made = json.loads(done.stdout)["image"]
+    layers = [docker.api.inspect_image(name)["RootFS"]["Layers"] for name in (base.run, made)]
+    assert layers[1][: len(layers[0])] == layers[0]
+    for name in (base.run, base.build):
+        docker.images.remove(name)
+    assert _build(built, "--python", "No Image").exit_code == 1
+
+
+@pytest.mark.timeout(600)
 def test_a_build_that_fails_leaves_no_image(built: Path, docker: Any) -> None:
     (built / "pyproject.toml").write_text("[project\n")
     done = _build(built, "-t", f"{built.name}:broken")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,6 +79,12 @@ class BaseImages:
     run: str = f"openenv-gym-base:{__version__}"
     build: str = f"openenv-gym-build:{__version__}"
     python: str | None = None
+
+    @classmethod
+    def on(cls, python: str) -> BaseImages:
+        """Return those on an image with Python of one's own, beside the usual ones."""
+        tag = f"{__version__}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', python)}"[:128]  # Docker's limit
+        return cls(f"openenv-gym-base:{tag}", f"openenv-gym-build:{tag}", python)
 
 
 @dataclass(frozen=True)
