@@ -209,7 +209,7 @@ def refused(error: ValidationError) -> errors.InvalidActionError:
     first = found[0]
     name = ".".join(str(part) for part in first["loc"]) or error.title
     return errors.InvalidActionError(
-        f"{name}: {first['msg']}.",
+        f"{name}: {first['msg'].rstrip('.')}.",
         field=name,
         hint=f"See the model {error.title}.",
         data={"errors": [{**each, "loc": list(each["loc"])} for each in found]},
