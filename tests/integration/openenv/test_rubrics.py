@@ -31,7 +31,7 @@ def test_rubrics_written_for_openenv_score_as_there() -> None:
 
 
 def test_openenvs_client_gets_the_scores() -> None:
-    rubric = "tests.server.test_scoring:Upright"
+    rubric = "tests.server.test_scored_env:Upright"
     with ours("gymnasium", "--option", "env_id=CartPole-v1", "--option", f"rubric={rubric}") as url:
         reset, step = drive(url, [["reset", {"seed": 7}], ["step", {"action": 1}]])
     assert reset["reward"] is None
