@@ -120,7 +120,11 @@ DOCS = ("zensical>=0.0.73,<0.1", "mkdocstrings-python>=2.0,<3", "ruff>=0.6")
 LLM_TRAINERS = ("verl==0.9.1", "skyrl-gym==0.4.0")
 """Taken without what they pin, which excludes TRL's; what their tools import is in a group."""
 
-OPENENV_RELEASES = {"0.10": "openenv==0.10.0", "0.3": "openenv-core==0.3.0"}
+OPENENV_RELEASES = {
+    # What its chess environment imports, too: that of a checkout is served with this.
+    "0.10": ("openenv==0.10.0", "chess>=1.11", "moonfish"),
+    "0.3": ("openenv-core==0.3.0",),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -264,8 +268,8 @@ def openenv(arguments: Sequence[str]) -> int:
     parser.add_argument("--envs", type=Path)
     parsed, rest = parser.parse_known_args(arguments)
     python = prepare("test")
-    for release, requirement in OPENENV_RELEASES.items():
-        ensure_venv(ROOT / ".venvs" / f"openenv-{release}", [requirement], what=requirement)
+    for release, requirements in OPENENV_RELEASES.items():
+        ensure_venv(ROOT / ".venvs" / f"openenv-{release}", requirements, what=requirements[0])
     if parsed.envs is not None:
         os.environ["OPENENV_ENVS"] = str(parsed.envs.resolve())
     return run([python, "-m", "pytest", "-m", "openenv", "tests/integration", *rest])
