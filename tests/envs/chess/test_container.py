@@ -95,7 +95,7 @@ def test_a_game_against_stockfish_to_mate(color: str) -> None:
 
 def history(env: gymnasium.Env[Any, Any]) -> list[str]:
     saved: Any = env.unwrapped
-    moves: list[str] = saved.save_state()["game"]["moves"]
+    moves: list[str] = saved.save_state()["moves"]
     return moves
 
 
