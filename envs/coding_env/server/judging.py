@@ -79,7 +79,7 @@ class Judge:
         """Return whether it passes, and whether the interpreter can go on."""
         assert self._interpreter is not None
         done = self._interpreter.evaluate(test.expression, wall_s=wall_s)
-        passes = done.exit_code == 0 and done.value == test.expected
+        passes = done.exit_code == 0 and test.expected.matches(done.value)
         return passes, not (done.lost or done.timed_out)
 
     def _prints(self, code: str, test: Program, seed: int, wall_s: float) -> bool:
