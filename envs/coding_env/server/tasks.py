@@ -238,12 +238,18 @@ def _call(asserted: ast.expr) -> Call:
             return Call(ast.unparse(left), Expected.of(ast.literal_eval(right)))
         case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant() as right]):
             return Call(ast.unparse(left), Expected.of(right.value))
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return Call(ast.unparse(operand), Expected.of(False))
         case ast.Compare() | ast.BoolOp():
             raise ValueError
-        case _:
+        case ast.UnaryOp(op=ast.Not()):
             return Call(ast.unparse(asserted), Expected.of(True))
+        case _:
+            # Whether it is true, as `assert` asks; unlike `bool`, `not` is no name that a program
+            # could give to something else.
+            return Call(ast.unparse(_negated(_negated(asserted))), Expected.of(True))
+
+
+def _negated(expression: ast.expr) -> ast.UnaryOp:
+    return ast.UnaryOp(ast.Not(), expression)
 
 
 def lines_of(text: str) -> str:

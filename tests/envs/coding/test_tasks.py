@@ -185,8 +185,9 @@ def test_an_attempt_leaves_nothing_to_the_next(make: Make) -> None:
         ("assert f(1) == [1, 2.5, 'a']", "f(1)", [1, 2.5, "a"]),
         ("assert f(1) == -1", "f(1)", -1),
         ("assert f(1) is None", "f(1)", None),
-        ("assert f(1)", "f(1)", True),
-        ("assert not f(1)", "f(1)", False),
+        ("assert f(1)", "not not f(1)", True),
+        ("assert not f(1)", "not f(1)", True),
+        ("assert (lambda: f(1))() if g else 2", "not not ((lambda: f(1))() if g else 2)", True),
         ("assert f(x=(1, 2)) == {'b': {1, 2}, 'a': ()}", "f(x=(1, 2))", {"a": (), "b": {1, 2}}),
     ],
 )

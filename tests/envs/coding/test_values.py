@@ -131,3 +131,30 @@ def test_large_floats_are_judged_in_ten_digits(make: Make) -> None:
     environment = make(tasks=[{"id": "a", "prompt": "p", "tests": tests}])
     environment.reset()
     assert run(environment, "def f(): return (0.1 + 0.2) * 1e11").tests_passed == 4
+
+
+TRUE = ("[0]", "'a'", "2", "-0.5", "{None}", "len", "float('nan')", "True")
+FALSE = ("[]", "''", "0", "-0.0", "None", "set()", "False", "range(0)")
+
+
+@pytest.mark.parametrize("executor", ["python", "smolagents"])
+def test_an_expression_alone_is_judged_by_its_truth(make: Make, executor: str) -> None:
+    if executor == "smolagents":
+        pytest.importorskip("smolagents")
+    tests = ["assert f()", "assert not f()", "assert not not f()"]
+    task = {"id": "a", "prompt": "p", "tests": tests}
+    environment = make(tasks=[task], attempts=50, executor=executor)
+    environment.reset()
+    for passed, values in ((2, TRUE), (1, FALSE)):
+        for value in values:
+            seen = run(environment, f"def f(): return {value}")
+            assert (value, seen.tests_passed) == (value, passed)
+    failing = "class Odd:\n    def __bool__(self): return 5\ndef f(): return Odd()"
+    assert run(environment, failing).tests_passed == 0
+
+
+def test_what_is_true_cannot_be_patched(make: Make) -> None:
+    environment = make(tasks=[{"id": "a", "prompt": "p", "tests": ["assert f()"]}])
+    environment.reset()
+    code = "import builtins\ndef f():\n    builtins.bool = lambda value: 1 == 1\n    return []"
+    assert run(environment, code).tests_passed == 0
