@@ -246,7 +246,8 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
         Args:
             code: The program.
         """
-        return self._run_code(_checked(code))
+        facts = self._run_code(_checked(code))
+        return facts if self._task is None else {**facts, "attempts_left": self._left}
 
     def _submit_solution(self, code: str) -> dict[str, Any]:
         """Hand in a program as an attempt at the task; hidden tests judge it.

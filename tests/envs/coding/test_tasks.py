@@ -293,6 +293,8 @@ def test_default_rubric_without_a_task(make: Make) -> None:
     environment.reset()
     assert score(environment, "1") == 0.0
     assert score(environment, "1 / 0") == -0.1
+    action = CallToolAction(tool_name="run_python", arguments={"code": "1 / 0"})
+    assert environment.rubric(action, environment.step(action)) == -0.1
     assert isinstance(make(rubric="openenv").rubric, OpenEnvRubric)
     with pytest.raises(InvalidOptionError, match="rubric"):
         make(rubric="nothing")
@@ -312,7 +314,9 @@ def test_tools(make: Make) -> None:
     assert call("read_task")[0].result == SQUARE["prompt"]
     seen, reward = call("run_python", code="x = 20\nx + 1")
     assert (seen.result["result"], seen.done, reward) == ("21", False, 0.0)
-    assert environment.state.attempts_left == 2
+    assert environment.state.attempts_left == seen.result["attempts_left"] == 2
+    seen, reward = call("run_python", code="1 / 0")  # no attempt, so it costs nothing
+    assert (seen.result["exit_code"], reward) == (1, 0.0)
     seen, reward = call("submit_solution", code="def square(n): return 4")
     assert (seen.result["tests_passed"], seen.done, reward) == (1, False, 0.25)
     seen, reward = call("submit_solution", code=GOOD)
