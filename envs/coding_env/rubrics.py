@@ -32,13 +32,14 @@ class TestsRubric(Rubric):
 
 
 class RunsRubric(Rubric):
-    """-0.1 for a program that fails; 0 for one that ends well, or was judged by tests."""
+    """-0.1 for a program that fails; 0 for one that ends well, and wherever there is a task."""
 
     def forward(self, action: Any, observation: Any) -> float:
         """Return one of the two."""
         facts = facts_of(observation)
-        failed = facts.get("exit_code", 0) != 0 and not facts.get("tests_total", 0)
-        return -0.1 if failed else 0.0
+        # A program that a tool has run is no attempt: it has no tests, and yet there is a task.
+        has_task = "attempts_left" in facts
+        return -0.1 if facts.get("exit_code", 0) != 0 and not has_task else 0.0
 
 
 class _Sum(Rubric):

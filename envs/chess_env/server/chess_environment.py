@@ -77,7 +77,7 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
             self.action_model = ChessIndexAction
         if self._options.observation == "planes":
             self.observation_model = ChessPlanesObservation
-        start_board(self._options, _no_chance())  # a position that cannot be played is refused now
+        self._begin(self._options, _no_chance())  # a position that cannot be played is refused now
         self._opponent = make_opponent(self._options)
         self._game: Game | None = None
         self._color: chess.Color | None = None  # whom the agent plays; None for both
@@ -111,13 +111,13 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
         named = {"fen": fen, "chess960": chess960, "agent_color": agent_color}
         given = {name: value for name, value in named.items() if value is not None}
         start = parse_start(self._options, {**(options or {}), **given})
-        start_board(start, _no_chance())  # before anything has changed
+        self._begin(start, _no_chance())  # before anything has changed
         self.begin_episode(seed)
         self._game, self._over, self._reward = None, False, None
         if self._opponent is not None:
             self._opponent.prepare()
             self._color = self._draw_color(start)
-        game = Game(start_board(start, self.np_random), **self._rules)
+        game = self._begin(start, self.np_random)
         reply = self._reply(game)
         self._game = game
         return self._observe(game, reply=reply)
@@ -159,6 +159,11 @@ class ChessEnvironment(MCPEnvironment[AnyAction, AnyObservation, ChessState]):
         else:
             self._reward = 1.0 if game.end.winner == mover else -1.0
         return self._observe(game, move=made, reply=reply, illegal=illegal)
+
+    def _begin(self, start: StartOptions, random: np.random.Generator) -> Game:
+        """Return a game in which no move was made; `start_board` says what is refused."""
+        board = start_board(start, random, claim_draws=self._options.claim_draws)
+        return Game(board, **self._rules)
 
     def _reply(self, game: Game) -> str | None:
         """Have the opponent move, where it is to; return its move."""

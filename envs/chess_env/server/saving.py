@@ -53,16 +53,23 @@ class SavedGame(SavedState):
             **rules: As `Game` takes them.
 
         Raises:
-            InvalidOptionError: It begins with no position, or has a move that is not legal.
+            InvalidOptionError: It begins with no position, has a move that is not legal, or is not
+                over and waits for the opponent.
         """
         try:
             board = chess.Board(self.start_fen, chess960=self.chess960)
             if not board.is_valid():
                 raise ValueError(f"{board.fen()} is no position")
             game = Game(board, **rules)
-            for move in self.moves:
-                game.push(board.parse_uci(move))
+            for uci in self.moves:
+                move = board.parse_uci(uci)
+                if not move:  # a null move, which python-chess takes in any position
+                    raise ValueError(f"{uci!r} is no move")
+                game.push(move)
         except ValueError as error:
             raise self.refusal(str(error)) from None
+        # A step answers at once: where nobody has told the agent of an end, it is to move.
+        if not self.over and self.agent_color not in (None, board.turn):
+            raise self.refusal("it is not the agent's turn")
         game.illegal_moves, game.forfeited = self.illegal_moves, self.forfeited
         return game

@@ -192,9 +192,7 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
     def act(self, action: CodeAction) -> CodeObservation:
         """Run a program; with a task, it is an attempt at it."""
         self.count_step()
-        facts = self._run_code(action.code)
-        if self._task is not None:
-            facts |= self._judge_code(action.code)
+        facts = self._run_code(action.code) if self._task is None else self._attempt(action.code)
         noted = facts.keys() - CodeObservation.model_fields.keys()
         info = {name: facts.pop(name) for name in sorted(noted)}
         return self._observe(facts, info, done=self._over)
@@ -212,17 +210,24 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
         self._transcript = "\n".join(filter(None, shown))
         return facts
 
-    def _judge_code(self, code: str) -> dict[str, Any]:
-        """Judge an attempt at the task; return what there is to say of it."""
+    def _attempt(self, code: str) -> dict[str, Any]:
+        """Run an attempt at the task, and judge it; return what there is to say of it."""
         assert self._task is not None
-        passed = self._judge.judge(code, self._task, self._seed)
+        facts = self._run_code(code)
+        verdict = self._judge.judge(code, self._task, self._seed)
+        if verdict.note:
+            facts["stderr"] = _noted(facts["stderr"], verdict.note)
+            self._transcript += f"\n{verdict.note}"
         before, total = self._best, len(self._task.tests)
-        self._best = max(before, passed)
+        self._best = max(before, verdict.passed)
         self._left -= 1
-        self._over = passed == total or self._left == 0
+        self._over = verdict.passed == total or self._left == 0
         return {
-            "tests_passed": passed,
+            **facts,
+            "tests_passed": verdict.passed,
             "tests_total": total,
+            "tests_timed_out": verdict.timed_out,
+            "tests_unreached": verdict.unreached,
             "best_before": before,
             "attempts_left": self._left,
         }
@@ -246,7 +251,8 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
         Args:
             code: The program.
         """
-        return self._run_code(_checked(code))
+        facts = self._run_code(_checked(code))
+        return facts if self._task is None else {**facts, "attempts_left": self._left}
 
     def _submit_solution(self, code: str) -> dict[str, Any]:
         """Hand in a program as an attempt at the task; hidden tests judge it.
@@ -254,8 +260,7 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
         Args:
             code: The whole program.
         """
-        facts = self._run_code(_checked(code))
-        return facts | self._judge_code(code)
+        return self._attempt(_checked(code))
 
     @tool
     def read_task(self) -> str:
@@ -325,14 +330,9 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
 
 def _facts_of(run: Run) -> dict[str, Any]:
     """Return what there is to say of a run: fields of `CodeObservation`, and ``variables_lost``."""
-    stderr = run.stderr.text
-    if run.note:
-        separator = "" if not stderr or stderr.endswith("\n") else "\n"
-        room = MAX_OUTPUT - len(run.note) - len(separator)
-        stderr = stderr[:room] + separator + run.note
     return {
         "stdout": run.stdout.text,
-        "stderr": stderr,
+        "stderr": _noted(run.stderr.text, run.note),
         "exit_code": run.exit_code,
         "result": clean(run.value or "")[:MAX_RESULT],
         "timed_out": run.timed_out,
@@ -340,6 +340,14 @@ def _facts_of(run: Run) -> dict[str, Any]:
         "stderr_cut_bytes": run.stderr.cut_bytes,
         "variables_lost": run.lost,
     }
+
+
+def _noted(stderr: str, note: str) -> str:
+    """Append what the environment has to say, for which there is always room."""
+    if not note:
+        return stderr
+    separator = "" if not stderr or stderr.endswith("\n") else "\n"
+    return stderr[: MAX_OUTPUT - len(note) - len(separator)] + separator + note
 
 
 def _checked(code: str) -> str:

@@ -139,6 +139,7 @@ class Interpreter:
             "limits": self._limits.to_data(),
             "directory": self.directory,
             "readable": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix}),
+            # Here, where links are followed that a program's user may not even see.
             "hidden": [os.path.realpath(path) for path in hidden],
             "user": self._user.number,
             "executor": executor,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coding_env.models import MAX_OUTPUT, MAX_PROMPT, MAX_TESTS
-from coding_env.server.inside.canonical import canonical
+from coding_env.server.expected import Expected
 from coding_env.server.output import clean
 from openenv_gym.errors import InvalidOptionError
 
@@ -61,11 +61,11 @@ class Call:
 
     Attributes:
         expression: What is evaluated where the program has run.
-        expected: Canonical text of the value that it must have, which never gets there.
+        expected: The value that it must have, which never gets there.
     """
 
     expression: str
-    expected: str
+    expected: Expected
 
 
 @dataclass(frozen=True)
@@ -235,15 +235,21 @@ def _test(where: str, test: str | ProgramTest) -> Call | Program:
 def _call(asserted: ast.expr) -> Call:
     match asserted:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            return Call(ast.unparse(left), canonical(ast.literal_eval(right)))
+            return Call(ast.unparse(left), Expected.of(ast.literal_eval(right)))
         case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant() as right]):
-            return Call(ast.unparse(left), canonical(right.value))
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return Call(ast.unparse(operand), canonical(False))
+            return Call(ast.unparse(left), Expected.of(right.value))
         case ast.Compare() | ast.BoolOp():
             raise ValueError
+        case ast.UnaryOp(op=ast.Not()):
+            return Call(ast.unparse(asserted), Expected.of(True))
         case _:
-            return Call(ast.unparse(asserted), canonical(True))
+            # Whether it is true, as `assert` asks; unlike `bool`, `not` is no name that a program
+            # could give to something else.
+            return Call(ast.unparse(_negated(_negated(asserted))), Expected.of(True))
+
+
+def _negated(expression: ast.expr) -> ast.UnaryOp:
+    return ast.UnaryOp(ast.Not(), expression)
 
 
 def lines_of(text: str) -> str:

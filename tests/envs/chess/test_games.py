@@ -171,6 +171,13 @@ def test_moves_without_progress(claim_draws: bool, clock: int, termination: str)
     assert env.step("h8g8")[4]["termination"] == termination
 
 
+def test_where_no_draw_is_claimed_the_game_goes_on() -> None:
+    env = make(opponent="self", claim_draws=False, fen="7k/8/8/8/8/8/8/KR6 w - - 100 120")
+    observation, _ = env.reset()
+    assert observation["legal_moves"]
+    assert env.step("b1b2")[2] is False
+
+
 def test_mate_comes_before_a_draw() -> None:
     env = make(fen="7k/8/6K1/8/8/8/8/R7 w - - 99 80", opponent="self")
     env.reset()

@@ -26,6 +26,8 @@ from .play import needs_stockfish
         ({"fen": "8/8/8/8/8/8/8/8 w - - 0 1"}, "fen"),  # no kings
         ({"fen": "k7/8/8/8/8/8/8/K7 w - - 0 1"}, "fen"),  # over
         ({"fen": "R6k/6pp/8/8/8/8/8/K7 b - - 0 1"}, "fen"),  # mate
+        ({"fen": "7k/8/8/8/8/8/8/KR6 w - - 100 120"}, "fen"),  # a draw that is claimed
+        ({"fen": "7k/8/8/8/8/8/8/KR6 w - - 150 120", "claim_draws": False}, "fen"),
         ({"fen": "7k/8/8/8/8/8/8/KR6 w - - 0 " + "9" * 80}, "fen"),
         ({"fen": 5}, "fen"),
         ({"chess960": 960}, "chess960"),
@@ -79,6 +81,7 @@ def test_an_unknown_option_names_its_neighbour() -> None:
     ("given", "field"),
     [
         ({"fen": "nonsense"}, "fen"),
+        ({"fen": "7k/8/8/8/8/8/8/KR6 w - - 100 120"}, "fen"),
         ({"chess960": 1000}, "chess960"),
         ({"agent_color": "red"}, "agent_color"),
         ({"opponent": "self"}, "opponent"),

@@ -64,6 +64,21 @@ def test_ends_and_repetitions_are_part_of_it() -> None:
     assert environment.state == other.state
 
 
+def test_a_state_in_which_nobody_waits_for_the_opponent_is_taken() -> None:
+    # It is over, by the agent's own move.
+    won = ChessEnvironment(fen="7k/5K2/8/8/8/8/8/6Q1 w - - 0 1")
+    won.reset(seed=1)
+    assert won.step(ChessAction(move="g1g7")).done
+    # The opponent's first move has ended it, which the first step tells.
+    ended = ChessEnvironment(fen="k7/1Q6/8/8/8/8/8/7K b - - 0 1")
+    ended.reset(seed=0)
+    other = ChessEnvironment()
+    for environment in (won, ended):
+        other.restore_state(environment.save_state())
+        assert other.state == environment.state
+    assert other.step(ChessAction(move="h1h2")).done
+
+
 def test_a_forfeited_game_stays_lost() -> None:
     environment = ChessEnvironment(illegal_move="loss")
     environment.reset(seed=1)
@@ -91,6 +106,9 @@ def test_what_is_no_saved_state_is_refused() -> None:
         {**saved, "start_fen": "8/8/8/8/8/8/8/8 w - - 0 1"},
         {**saved, "moves": ["e2e5"]},
         {**saved, "moves": 5},
+        {**saved, "moves": ["e2e4", "0000"]},
+        {**saved, "moves": ["e2e4"]},  # the opponent is to move
+        {**saved, "moves": []} | {"agent_color": False},
         {**saved, "illegal_moves": "many"},
         {**saved, "illegal_moves": float("inf")},
         {**saved, "episode_id": 3},

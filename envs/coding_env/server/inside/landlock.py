@@ -50,7 +50,7 @@ def confine(
     Args:
         readable: What may be read, listed and run, with everything below.
         writable: What may be changed, too.
-        hidden: What of the readable must not be read: paths below them.
+        hidden: What of the readable must not be read, under whatever name it is reached.
 
     Returns:
         The version of Landlock; 0 where nothing was done.
@@ -67,7 +67,9 @@ def confine(
     size = 24 if found >= WITH_SIGNALS else 8
     ruleset = _checked(_libc().syscall(_CREATE, attributes[:size], size, 0))
     try:
-        for path in readable:
+        # The kernel knows files, not names: only paths without links say what is below what.
+        hidden = [os.path.realpath(path) for path in hidden]
+        for path in map(os.path.realpath, readable):
             _allow_reading(ruleset, path, [each for each in hidden if _is_below(each, path)])
         for path in writable:
             _allow(ruleset, path, handled & ~_DEVICES)
@@ -87,6 +89,10 @@ def _allow_reading(ruleset: int, path: str, hidden: Sequence[str]) -> None:
     _allow(ruleset, path, _LIST)  # names alone: of what is hidden, too
     for name in os.listdir(path):
         entry = os.path.join(path, name)
+        if os.path.islink(entry):
+            # A right would be to what it points to, which may hold what is hidden. What is
+            # readable has a rule where it really lies.
+            continue
         _allow_reading(ruleset, entry, [each for each in hidden if _is_below(each, entry)])
 
 
