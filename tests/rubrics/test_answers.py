@@ -63,6 +63,8 @@ def test_one_marked_number_is_the_score(reply, score):
         ("Score: 3/4", "fraction"),
         ("Score: " + "x" * 300_000, "too long"),
         ("<think>Score: 1", "no score"),
+        ('{"s\\u0063ore": 1.0}', "no score"),
+        ('{"why": "\\u0073core", "\\u0073core": 1.0}', "no score"),
         ("{\n" * 10_000, "too many"),
         ("{" * 60_000, "no score"),
         ("\n" * 60_000, "no score"),

@@ -119,6 +119,10 @@ def _objects(text: str, key: str) -> list[float]:
             value, end = _DECODER.raw_decode(text, start.end() - 1)
         except (ValueError, RecursionError):
             continue
+        # As it is written, not as JSON reads it: who wrote `s\u0063ore` was not found to have written
+        # the word, so that no key was asked for.
+        if f'"{ANSWER_WORD}"' not in text[start.end() - 1 : end]:
+            continue
         if ANSWER_WORD in value and (not key or value.get("key") == key):
             behind = text[end:].partition("\n")[0]
             if behind.strip(" \t`"):
