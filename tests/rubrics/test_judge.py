@@ -149,6 +149,21 @@ def test_no_score_is_an_error_or_the_declared_one(model, reply, message):
     assert ask(lenient) == 0.5 and lenient.fallback_reason is None
 
 
+def test_a_pattern_whose_group_is_optional_has_the_declared_score_too(model):
+    model.replies = ["Score: none"]
+    lenient = judge_of(model, score_pattern=r"Score: ?(\d)?", default_score=0.25)
+    assert ask(lenient) == 0.25 and "no score" in lenient.fallback_reason
+    with pytest.raises(RubricError, match="no score"):
+        ask(judge_of(model, score_pattern=r"Score: ?(\d)?"))
+
+
+def test_what_is_not_of_the_range_is_no_best_score(model):
+    for reply in ("Score: 1%", "Score: 1 out of ten", "Score: 1st attempt", "Score: 10%"):
+        model.replies = [reply]
+        with pytest.raises(RubricError, match="no number alone"):
+            ask(judge_of(model, cache=False))
+
+
 @pytest.fixture
 def silent():
     """A reply that does not come before the test is over."""
