@@ -29,7 +29,8 @@ class SavedMatch(server.SavedState):
     """What `TextArenaEnvironment.save_state` returns: the seed of the game, and all moves."""
 
     seed: int = Field(ge=0, lt=1 << 31)
-    said: list[Annotated[str, Field(max_length=MAX_ACTION)]] = Field(max_length=LONGEST)
+    # One more than a match has: the agent's, where the others' moves were too many.
+    said: list[Annotated[str, Field(max_length=MAX_ACTION)]] = Field(max_length=LONGEST + 1)
 
 
 class TextArenaEnvironment(
