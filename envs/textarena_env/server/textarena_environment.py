@@ -92,7 +92,12 @@ class TextArenaEnvironment(
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> TextArenaObservation:
-        """Begin a game. No options are known."""
+        """Begin a game. There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
+        """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         self._match.begin(int(self.np_random.integers(1 << 31)))
         self._match.let_others_move(self.np_random)
