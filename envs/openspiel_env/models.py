@@ -100,7 +100,8 @@ class OpenSpielObservation(Observation):
         legal_actions: Numbers of the actions that may be taken, in order; none at the end.
         game_phase: ``"initial"`` after a reset, ``"terminal"`` at the end.
         current_player_id: Who is to move; -4 at the end.
-        opponent_last_action: The last action of another player; None if there was none.
+        opponent_last_action: The last action of another player; None if there was none, and always
+            in games of hidden information.
     """
 
     info_state: Annotated[list[float], BeforeValidator(_as_list)]

@@ -116,15 +116,31 @@ class Rubric:
     # -- parts --------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if is_rubric(value):
-            self._adopt(name, value)
-        elif name in vars(self):  # those that a container has added are no attributes
+        added = self._is_added(name)
+        is_part = is_rubric(value)
+        if is_part:
+            self._check_part(name, value)
+        elif added:
+            raise ConfigurationError(
+                f"{name}: expected a rubric, as there is one of that name, got {value!r:.80}.",
+                field=name,
+            )
+        was_part = is_rubric(vars(self).get(name))
+        if not added:  # else it is found among the parts alone, wherever it is looked for
+            object.__setattr__(self, name, value)
+        if is_part:
+            self._rubric_children[name] = value
+        elif was_part:
             self._rubric_children.pop(name, None)
-        object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        self._rubric_children.pop(name, None)
-        object.__delattr__(self, name)
+        if self._is_added(name):
+            self._drop(name)
+            return
+        was_part = is_rubric(vars(self).get(name))
+        object.__delattr__(self, name)  # first, as it may be refused
+        if was_part:
+            self._rubric_children.pop(name, None)
 
     if not TYPE_CHECKING:  # else a misspelt name would be a rubric to a type checker
 
@@ -134,7 +150,28 @@ class Rubric:
                 return self._rubric_children[name]
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.", name=name)
 
-    def _adopt(self, name: str, child: Rubric) -> None:
+    def _is_added(self, name: str) -> bool:
+        """Tell whether a name is that of a part that a container added, and no attribute's."""
+        return (
+            name in self._rubric_children
+            and name not in vars(self)
+            and not hasattr(type(self), name)  # `last_score`, or the weights of a sum
+        )
+
+    def _add(self, name: str, child: Rubric) -> None:
+        """Make a part of a rubric under a name that needs to be no attribute's."""
+        self._check_part(name, child)
+        self._rubric_children[name] = child
+        if is_rubric(vars(self).get(name)):  # one that was assigned before
+            object.__delattr__(self, name)
+
+    def _drop(self, name: str) -> None:
+        """Take a part away that was added, or assigned."""
+        del self._rubric_children[name]
+        if is_rubric(vars(self).get(name)):
+            object.__delattr__(self, name)
+
+    def _check_part(self, name: str, child: Rubric) -> None:
         if not name or "." in name:
             raise ConfigurationError(
                 f"{name!r:.80} is no name of a rubric; expected text without a dot.", field="name"
@@ -143,7 +180,6 @@ class Rubric:
             raise ConfigurationError(
                 f"{type(self).__name__} would be a part of itself, as {name!r:.80}.", field=name
             )
-        self._rubric_children[name] = child
 
     def children(self) -> Iterator[Rubric]:
         """Iterate over the parts."""

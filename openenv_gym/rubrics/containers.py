@@ -18,7 +18,35 @@ __all__ = ["Gate", "RubricDict", "RubricList", "Sequential", "WeightedSum"]
 _SUM_TOLERANCE = 1e-6
 
 
-class Sequential(Rubric):
+class _Ordered(Rubric):
+    """Rubrics with an order.
+
+    It is one of names: what a name stands for is looked up among the parts with each call, as
+    another rubric may have been assigned to it.
+    """
+
+    _names: list[str]
+
+    def _add_all(self, named: Mapping[str, Rubric]) -> None:
+        for name, rubric in named.items():
+            self._add(name, _checked(name, rubric))
+        self._names = list(named)
+
+    def _in_order(self) -> list[Rubric]:
+        return [self._rubric_children[name] for name in self._names]
+
+    def _drop(self, name: str) -> None:
+        super()._drop(name)
+        self._names.remove(name)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, index: int) -> Rubric:
+        return self._in_order()[index]
+
+
+class Sequential(_Ordered):
     """One rubric after the other; a score of 0 ends it, and is the score.
 
     The score is the last one's; 1 where there are none.
@@ -29,7 +57,7 @@ class Sequential(Rubric):
     """
 
     def __init__(self, *rubrics: Rubric, **named: Rubric) -> None:
-        self._in_order = _add_all(self, {**_numbered(rubrics), **named})
+        self._add_all({**_numbered(rubrics), **named})
 
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
         """Return the last score, or 0 after the first one that is."""
@@ -37,17 +65,11 @@ class Sequential(Rubric):
 
     def _run(self, action: Any, observation: Any) -> Generator[Any, Any, float]:
         score = 1.0
-        for rubric in self._in_order:
+        for rubric in self._in_order():
             score = yield rubric(action, observation)
             if score == 0.0:
                 return 0.0
         return score
-
-    def __len__(self) -> int:
-        return len(self._in_order)
-
-    def __getitem__(self, index: int) -> Rubric:
-        return self._in_order[index]
 
 
 class Gate(Rubric):
@@ -85,8 +107,11 @@ class Gate(Rubric):
         return score if score >= self._threshold else 0.0
 
 
-class WeightedSum(Rubric):
+class WeightedSum(_Ordered):
     """The sum of scores, each with a weight. Parts that are asynchronous run together.
+
+    A part may be replaced, by assignment to its name, and not be taken away, as its weight would be
+    missing.
 
     Args:
         rubrics: The rubrics, in a sequence (named ``rubric_0``, ...) or by name.
@@ -111,7 +136,7 @@ class WeightedSum(Rubric):
                     field="weights",
                 )
             weights = [weights[name] for name in named]
-        self._in_order = _add_all(self, named)
+        self._add_all(named)
         self.weights = list(weights)
 
     @property
@@ -122,9 +147,9 @@ class WeightedSum(Rubric):
     @weights.setter
     def weights(self, value: Sequence[float]) -> None:
         weights = [finite("weights", each) for each in value]
-        if len(weights) != len(self._in_order):
+        if len(weights) != len(self._names):
             raise ConfigurationError(
-                f"Expected a weight for each of {len(self._in_order)} rubrics, got {len(weights)}.",
+                f"Expected a weight for each of {len(self._names)} rubrics, got {len(weights)}.",
                 field="weights",
             )
         if abs(math.fsum(weights) - 1.0) > _SUM_TOLERANCE:
@@ -138,11 +163,19 @@ class WeightedSum(Rubric):
         return settle(self._run(action, observation))
 
     def _run(self, action: Any, observation: Any) -> Generator[Any, Any, float]:
-        scores = yield gather(rubric(action, observation) for rubric in self._in_order)
+        scores = yield gather(rubric(action, observation) for rubric in self._in_order())
         return float(sum(map(operator.mul, scores, self._weights)))
 
+    def _drop(self, name: str) -> None:
+        raise ConfigurationError(
+            f"{name}: a part of a weighted sum cannot be taken away, as its weight would be "
+            "missing.",
+            field=name,
+            hint="Assign another rubric to the name, or make a sum of the others.",
+        )
 
-class RubricList(Rubric):
+
+class RubricList(_Ordered):
     """A list of rubrics, for a rubric that chooses among them by itself.
 
     Args:
@@ -150,7 +183,7 @@ class RubricList(Rubric):
     """
 
     def __init__(self, rubrics: Iterable[Rubric] | None = None) -> None:
-        self._listed: list[Rubric] = []
+        self._names = []
         self.extend(rubrics or ())
 
     def forward(self, action: Any, observation: Any) -> float:
@@ -159,23 +192,19 @@ class RubricList(Rubric):
 
     def append(self, rubric: Rubric) -> None:
         """Add a rubric."""
-        name = f"rubric_{len(self._listed)}"
-        self._adopt(name, _checked(name, rubric))
-        self._listed.append(rubric)
+        # Counted from the last name, as some before it may have been taken away.
+        last = int(self._names[-1].rpartition("_")[2]) if self._names else -1
+        name = f"rubric_{last + 1}"
+        self._add(name, _checked(name, rubric))
+        self._names.append(name)
 
     def extend(self, rubrics: Iterable[Rubric]) -> None:
         """Add several."""
         for rubric in rubrics:
             self.append(rubric)
 
-    def __len__(self) -> int:
-        return len(self._listed)
-
-    def __getitem__(self, index: int) -> Rubric:
-        return self._listed[index]
-
     def __iter__(self) -> Iterator[Rubric]:
-        return iter(self._listed)
+        return iter(self._in_order())
 
 
 class RubricDict(Rubric):
@@ -193,10 +222,10 @@ class RubricDict(Rubric):
         raise NotImplementedError("A RubricDict has no score of its own; call its members.")
 
     def __setitem__(self, name: str, rubric: Rubric) -> None:
-        self._adopt(name, _checked(name, rubric))
+        self._add(name, _checked(name, rubric))
 
     def __delitem__(self, name: str) -> None:
-        del self._rubric_children[name]
+        self._drop(name)
 
     def __getitem__(self, name: str) -> Rubric:
         return self._rubric_children[name]
@@ -230,12 +259,6 @@ class RubricDict(Rubric):
 
 def _numbered(rubrics: Iterable[Rubric]) -> dict[str, Rubric]:
     return {f"rubric_{index}": rubric for index, rubric in enumerate(rubrics)}
-
-
-def _add_all(owner: Rubric, named: Mapping[str, Rubric]) -> list[Rubric]:
-    for name, rubric in named.items():
-        owner._adopt(name, _checked(name, rubric))
-    return list(named.values())
 
 
 def _checked(name: Any, rubric: Any) -> Rubric:

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import seeding
 
+from openenv_gym.errors import InvalidOptionError
 from openenv_gym.models import Action, Observation, State
 
 
@@ -60,7 +61,8 @@ class Environment(Generic[ActT, ObsT, StateT]):
 
         Args:
             seed: Seeds `np_random` when given (Gymnasium's rule: once, right after creation).
-            options: Options of this episode.
+            options: Options of this episode. Those that the environment does not know are an error,
+                by `check_reset_options`: without effect they would be taken for having one.
 
         Returns:
             The first observation; its `metadata` becomes Gymnasium's ``info``.
@@ -158,6 +160,31 @@ class Environment(Generic[ActT, ObsT, StateT]):
             self._np_random, self._np_random_seed = seeding.np_random(seed)
         self._episode_id = uuid.uuid4().hex
         self._step_count = 0
+
+    def check_reset_options(self, options: Mapping[str, Any] | None, *known: str) -> None:
+        """Refuse options of `reset` that are not known; `reset` calls it ahead of everything else.
+
+        What typed clients send beside, such as OpenEnv's ``episode_id``, is none of them.
+
+        Args:
+            options: The options; None or empty where there are none.
+            *known: Names of those that `reset` takes.
+
+        Raises:
+            InvalidOptionError: There is another one, or it is no mapping.
+        """
+        if options is None:
+            return
+        if not isinstance(options, Mapping):
+            raise InvalidOptionError(
+                f"options={options!r:.80}: expected a mapping, or None.", field="options"
+            )
+        for name in options:
+            if name not in known:
+                names = ", ".join(known) or "none"
+                raise InvalidOptionError(
+                    f"Unknown option {name!r:.60} of reset; there are {names}.", field="options"
+                )
 
     @property
     def episode_id(self) -> str | None:

@@ -6,6 +6,7 @@ import pytest
 from gymnasium.utils.env_checker import env_render_passive_checker
 from pydantic import ValidationError
 
+from echo_env import EchoEnv
 from echo_env.models import MAX_MESSAGE_LENGTH, EchoAction
 from echo_env.server.app import app
 from echo_env.server.echo_environment import GREETING, EchoEnvironment
@@ -30,6 +31,33 @@ def test_reset_greets():
     observation, info = make().reset(seed=0)
     assert observation == {"echoed_message": GREETING, "message_length": len(GREETING)}
     assert info == {}
+
+
+@pytest.mark.parametrize(
+    "options", [{"nonsense": 1}, {1: 2}, ["nonsense"], "nonsense", 3], ids=repr
+)
+def test_reset_takes_no_options(options):
+    with pytest.raises(InvalidOptionError, match="options|there are none") as caught:
+        EchoEnvironment().reset(options=options)
+    assert caught.value.field == "options"
+
+
+def test_known_options_are_named_where_another_is_refused():
+    environment = EchoEnvironment()
+    environment.check_reset_options({"level": 1}, "level", "start")
+    with pytest.raises(InvalidOptionError, match="'levle' of reset; there are level, start"):
+        environment.check_reset_options({"level": 1, "levle": 1}, "level", "start")
+
+
+@pytest.mark.parametrize("protocol", ["binary", "json"])
+def test_a_typed_client_names_its_episodes_and_is_told_of_odd_options(protocol):
+    with EchoEnv.from_env("echo_env", provider="thread", protocol=protocol).sync() as client:
+        client.reset(seed=1, episode_id="mine", options={})
+        assert client.state().episode_id == "mine"
+        with pytest.raises(InvalidOptionError, match="'nonsense' of reset; there are none"):
+            client.reset(options={"nonsense": 1})
+        client.reset(episode_id="yours")
+        assert client.state().episode_id == "yours"
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,20 @@ def test_odd_options_are_refused_by_name(case: Case) -> None:
     assert caught.value.field == "rubric"
 
 
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.id != "Atari-v0"],  # ALE takes whatever there is
+    ids=lambda case: case.id,
+)
+def test_odd_options_of_a_reset_are_refused_and_the_episode_goes_on(case: Case) -> None:
+    with case.make() as env, case.make() as other:
+        play(env, 3), play(other, 3)
+        with pytest.raises(InvalidOptionError, match="nonsense"):
+            env.reset(seed=9, options={"nonsense": 1})
+        # Nothing has changed, the generator included.
+        assert same(env.reset(options={}), other.reset())
+
+
 @every
 def test_odd_states_are_refused_and_nothing_changes(case: Case) -> None:
     with case.make() as env:

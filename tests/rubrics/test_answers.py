@@ -22,7 +22,15 @@ from openenv_gym.rubrics.judge.answers import read_answer, read_by_pattern
         ("Score: \u22120.5", -0.5),
         ("Score: 0.8 (it compiles)", 0.8),
         ("Score: 0.8\n\nReasoning: 3 of 4 tests pass.", 0.8),
+        ("Score: 0.8 - it compiles", 0.8),
+        ("Score: 0.8 \u2014 it compiles", 0.8),
+        ("Score: 0.8. It compiles.", 0.8),
+        ("Score: **0.8**, it compiles", 0.8),
+        ("Score: 0.8 **(one of the tests fails)**", 0.8),
+        ("Score: 1", 1.0),
+        ("Score: 1.", 1.0),
         ("Score: 1/1", 1.0),
+        ("Score: 1/1 (all)", 1.0),
         ("Score: 0.5 out of 1", 0.5),
         ("Score: 0.5\nSo:\nScore: 0.50", 0.5),
         ('{"score": -0.5}', -0.5),
@@ -60,9 +68,49 @@ def test_one_marked_number_is_the_score(reply, score):
         ("Score: 0.5 or 0.7", "no number alone"),
         ("Score: 0,5", "no number alone"),
         ("Score: high", "no number alone"),
+        *(
+            (f"Score: {said}", "no number alone")
+            for said in (
+                "1%",
+                "1 %",
+                "**1**%",
+                "1.%",
+                "1.0%",
+                "10%",
+                "1/1%",
+                "1/10%",
+                "1 out of 1%",
+                "1\uff05",
+                "1 (\uff05)",
+                "1 (percent)",
+                "1, in per cent",
+                "1 percent",
+                "1 out of ten",
+                "1 (out of ten)",
+                "1 (of five)",
+                "1. Out of a hundred",
+                "1/ten",
+                "1 of ten",
+                "1st attempt",
+                "1st",
+                "1x",
+                "1e",
+                "1.2.3",
+                "1\u00bd",
+                "1\u0662",
+                "1 point",
+                "1 or more",
+                "1-ten",
+            )
+        ),
+        ("1%", "no score"),
+        ("1 out of ten", "no score"),
+        ('{"score": "1%"}', "no number"),
         ("Score: 3/4", "fraction"),
         ("Score: " + "x" * 300_000, "too long"),
         ("<think>Score: 1", "no score"),
+        ('{"s\\u0063ore": 1.0}', "no score"),
+        ('{"why": "\\u0073core", "\\u0073core": 1.0}', "no score"),
         ("{\n" * 10_000, "too many"),
         ("{" * 60_000, "no score"),
         ("\n" * 60_000, "no score"),
@@ -102,3 +150,8 @@ def test_a_pattern_finds_what_it_wants():
     for reply in ("nothing", "<s>much</s>", "<s>1</s><s>2</s>"):
         with pytest.raises(ValueError):
             read_by_pattern(reply, re.compile(r"<s>(.*?)</s>"))
+    optional = re.compile(r"Score: ?(\d)?")
+    assert read_by_pattern("Score: 1", optional) == 1
+    for reply in ("Score: none", "Score: 1, or Score: none"):
+        with pytest.raises(ValueError, match="no score where"):
+            read_by_pattern(reply, optional)

@@ -1,6 +1,7 @@
 """Rubrics made of rubrics, whose parts answer at once or later."""
 
 import asyncio
+import copy
 import inspect
 import itertools
 
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv_gym.errors import ConfigurationError
+from openenv_gym.models import Observation
 from openenv_gym.rubrics import Gate, Rubric, RubricDict, RubricList, Sequential, WeightedSum
+from openenv_gym.server.scoring import score_step
 from tests.rubrics.scores import Failing, Fixed, Later
 
 
@@ -124,6 +127,73 @@ def test_a_list_and_a_dict_are_for_a_rubric_that_chooses():
     for each in (rubric.listed, rubric.named):
         with pytest.raises(NotImplementedError):
             each(None, None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda part: WeightedSum({"a": part, "b": Fixed(0.0)}, [0.5, 0.5]),
+        lambda part: Sequential(Fixed(1.0), a=part),
+        lambda part: Sequential(Gate(Fixed(1.0)), a=part, b=Fixed(0.5)),
+    ],
+    ids=["sum", "last", "between"],
+)
+@pytest.mark.parametrize("copied", [lambda each: each, copy.deepcopy], ids=["itself", "a copy"])
+def test_a_part_that_is_assigned_is_the_one_that_runs(make, copied):
+    first, second = Fixed(0.0), Fixed(1.0)
+    rubric = copied(make(first))
+    rubric.a = second
+    assert rubric.a is rubric.get_rubric("a") is second
+    observation = Observation()
+    score_step(rubric, None, observation)
+    assert observation.reward in (0.5, 1.0) and second.calls == 1
+    components = observation.metadata["reward_components"]
+    assert components["a"] == 1.0 and first.calls == 0
+    assert list(components) == [name for name, _ in make(first).named_rubrics()]
+
+
+def test_a_part_that_is_deleted_runs_no_more():
+    rubric = Sequential(a=Fixed(1.0), b=Fixed(0.25))
+    del rubric.b
+    assert rubric(None, None) == 1.0 and len(rubric) == 1
+    assert [name for name, _ in rubric.named_rubrics()] == ["a"]
+    for name in ("b", "c"):
+        with pytest.raises(AttributeError, match=name):
+            delattr(rubric, name)
+    listed = RubricList([Fixed(1), Fixed(2), Fixed(3)])
+    del listed.rubric_1
+    listed.append(Fixed(4))
+    listed.rubric_0 = Fixed(5)
+    assert [each.score for each in listed] == [5, 3, 4] and listed[1].score == 3
+    assert listed.get_rubric("rubric_3") is listed[2]
+
+
+def test_a_sum_keeps_a_part_for_each_weight():
+    rubric = WeightedSum({"a": Fixed(1.0), "weights": Fixed(0.5)}, [0.5, 0.5])
+    for change in (lambda: delattr(rubric, "a"), lambda: setattr(rubric, "a", None)):
+        with pytest.raises(ConfigurationError) as caught:
+            change()
+        assert caught.value.field == "a"
+    with pytest.raises(TypeError):  # which is the attribute of all sums
+        rubric.weights = Fixed(0.0)
+    with pytest.raises(ConfigurationError, match="part of itself"):
+        rubric.a = Gate(rubric)
+    assert rubric(None, None) == 0.75 and rubric.get_rubric("a") is rubric.a
+
+
+def test_a_dict_and_its_attributes_are_the_same_parts():
+    rubric = RubricDict({"a": Fixed(1)})
+    rubric.a = rubric.b = Fixed(2)
+    assert rubric["a"] is rubric["b"] is rubric.a
+    rubric["a"] = rubric["b"] = Fixed(3)
+    assert rubric.a is rubric.b is rubric["a"]
+    del rubric["a"]
+    del rubric.b
+    assert list(rubric) == [] and not hasattr(rubric, "a") and not hasattr(rubric, "b")
+    rubric.note = "mine"
+    rubric["note"] = Fixed(4)
+    rubric.note = "still mine"  # no part of it, which an item of the same name is
+    assert rubric["note"].score == 4 and rubric.note == "still mine"
 
 
 def test_names_may_be_given():

@@ -12,7 +12,7 @@ from connect4_env.board import COLUMNS, ROWS, Board
 from connect4_env.models import Connect4Action, Connect4Observation, Connect4State
 from connect4_env.server.opponents import Opponent, minimax, play_at_random
 from connect4_env.server.pictures import draw
-from openenv_gym.errors import InvalidActionError, InvalidOptionError, ResetNeededError
+from openenv_gym.errors import InvalidActionError, ResetNeededError
 from openenv_gym.rubrics import Rubric, load_rubric
 from openenv_gym.server import Environment, SavedState, check_choice, check_integer
 
@@ -102,10 +102,7 @@ class Connect4Environment(Environment[Connect4Action, Connect4Observation, Conne
         Raises:
             InvalidOptionError: There is an option.
         """
-        if options:
-            raise InvalidOptionError(
-                f"Unknown option {next(iter(options))!r:.60}; there are none.", field="options"
-            )
+        self.check_reset_options(options)
         self.begin_episode(seed)
         self._board = Board()
         self._over = False

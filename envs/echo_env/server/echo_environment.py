@@ -60,7 +60,12 @@ class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> EchoObservation:
-        """Begin an episode; the observation is the greeting. No options are known."""
+        """Begin an episode; the observation is the greeting. There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
+        """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         self._message = GREETING
         return EchoObservation(echoed_message=GREETING, message_length=len(GREETING))

@@ -107,8 +107,12 @@ class FinRLEnvironment(Environment[FinRLAction, FinRLObservation, FinRLState]):
     ) -> FinRLObservation:
         """Begin an episode: on the first day, or with ``random_start`` on one that is drawn.
 
-        No options are known.
+        There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
         """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         length = self._options.episode_length
         self._begin = self._first

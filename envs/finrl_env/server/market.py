@@ -46,8 +46,10 @@ def make_market(prices: Prices, options: FinRLOptions) -> Market:
     """Compute what `options` ask for, or return what was computed before.
 
     Raises:
-        InvalidOptionError: An indicator or the risk column cannot be had.
+        InvalidOptionError: An indicator or the risk column cannot be had, or an option about
+            turbulence would have no effect.
     """
+    _check_effect(options)
     asked = options.turbulence_threshold is not None
     return _make(
         prices,
@@ -55,6 +57,29 @@ def make_market(prices: Prices, options: FinRLOptions) -> Market:
         options.turbulence_window if asked else None,
         options.risk_indicator_col if asked else None,
     )
+
+
+def _check_effect(options: FinRLOptions) -> None:
+    """Refuse options about turbulence that would change nothing.
+
+    Whoever gives one believes that the agent is held back on turbulent days.
+    """
+    windowed = options.turbulence_window != FinRLOptions.model_fields["turbulence_window"].default
+    column = options.risk_indicator_col is not None
+    name = "risk_indicator_col" if column else "turbulence_window"
+    if options.turbulence_threshold is None and (windowed or column):
+        raise InvalidOptionError(
+            f"{name}={getattr(options, name)!r:.80} has no effect without a turbulence_threshold.",
+            field=name,
+            hint="Give a turbulence_threshold as well, or leave it out.",
+        )
+    if windowed and column:
+        raise InvalidOptionError(
+            f"turbulence_window={options.turbulence_window} has no effect with a "
+            "risk_indicator_col, which is taken as it is.",
+            field="turbulence_window",
+            hint="Leave one of them out.",
+        )
 
 
 # The environments of a process mostly trade in one market, and to compute it takes a while.

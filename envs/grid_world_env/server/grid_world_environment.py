@@ -127,7 +127,12 @@ class GridWorldEnvironment(Environment[GridWorldAction, GridWorldObservation, St
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> GridWorldObservation:
-        """Begin an episode. No options are known."""
+        """Begin an episode. There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
+        """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         if self._start is None:
             self._cell = self._free[self.np_random.integers(len(self._free))]

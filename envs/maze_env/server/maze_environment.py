@@ -104,10 +104,14 @@ class MazeEnvironment(server.Environment[MazeAction, MazeObservation, MazeState]
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> MazeObservation:
-        """Begin an episode, in a maze of its own or the one that was given. No options are known.
+        """Begin an episode, in a maze of its own or the one that was given. There are no options.
 
         The first ``info`` has the ``maze``, in which 1 is a wall; shape (rows, columns), int8.
+
+        Raises:
+            InvalidOptionError: There is an option.
         """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         maze = self._fixed or carve_maze(self._size, self.np_random)
         self._walk = self._walk_through(maze)

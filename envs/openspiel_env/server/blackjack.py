@@ -63,7 +63,12 @@ class TextBlackjackEnvironment(TurnEnvironment[TextAction, TextObservation, Stat
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> TextObservation:
-        """Deal a new game. No options are known."""
+        """Deal a new game. There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
+        """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         self._table.deal(self.np_random)
         self._begin_turns()

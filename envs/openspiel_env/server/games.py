@@ -11,7 +11,7 @@ import pyspiel
 from openenv_gym.errors import InvalidOptionError
 
 
-__all__ = ["draws_by_itself", "load_game", "tensor_size"]
+__all__ = ["draws_by_itself", "hides", "load_game", "tensor_size"]
 
 _MAX_ACTIONS = 1 << 18  # colored_trails has 93,123
 _MAX_TENSOR = 1 << 22
@@ -72,6 +72,15 @@ def load_game(name: str, params: Mapping[str, Any] | None = None) -> pyspiel.Gam
 def draws_by_itself(game: pyspiel.Game) -> bool:
     """Tell whether a game draws from a generator of its own, seeded when it is loaded."""
     return bool(game.get_type().chance_mode == _GameType.ChanceMode.SAMPLED_STOCHASTIC)
+
+
+def hides(game: pyspiel.Game) -> bool:
+    """Tell whether players know something that others do not.
+
+    So it is in a game of simultaneous moves, too, which `load_game` has converted: who moves first
+    there hides the move from those who are asked after it.
+    """
+    return bool(game.get_type().information != _GameType.Information.PERFECT_INFORMATION)
 
 
 def tensor_size(game: pyspiel.Game) -> int:

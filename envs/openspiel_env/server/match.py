@@ -10,7 +10,7 @@ import numpy as np
 import pyspiel
 
 from openspiel_env.models import NO_ACTION
-from openspiel_env.server.games import draws_by_itself
+from openspiel_env.server.games import draws_by_itself, hides
 from openspiel_env.server.opponents import Opponent
 from openspiel_env.server.saving import SavedMatch
 
@@ -28,7 +28,9 @@ class Match:
         state: Where it is: the agent has a choice, or the game is over.
         player: Whose view is shown: the agent, or with nobody else to move, who moves or moved
             last.
-        opponent_action: Last action of another player, or `NO_ACTION`.
+        opponent_action: Last action of another player, or `NO_ACTION`. Always the latter in a game
+            that hides something: OpenSpiel does not say which actions are hidden, and what a player
+            may know of them is in its view.
     """
 
     def __init__(self, game: pyspiel.Game, agent: int, opponent: Opponent | None) -> None:
@@ -45,6 +47,7 @@ class Match:
         self.opponent_action = NO_ACTION
         self._agent = agent
         self._opponent = opponent
+        self._hides = hides(game)
 
     def begin(self, rng: np.random.Generator) -> None:
         """Begin a new game.
@@ -90,8 +93,10 @@ class Match:
                 return
             if mover == self._agent:
                 return
-            self.opponent_action = self._opponent(state, rng)
-            state.apply_action(self.opponent_action)
+            action = self._opponent(state, rng)
+            if not self._hides:
+                self.opponent_action = action
+            state.apply_action(action)
 
     @property
     def returns(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -148,7 +153,8 @@ class Match:
         elif state.current_player() != saved.player:
             raise saved.refusal(f"player {saved.player} is not to move")
         self.state, self.player = state, saved.player
-        self.opponent_action = saved.opponent_action
+        # States that were saved before such actions were hidden still have them.
+        self.opponent_action = NO_ACTION if self._hides else saved.opponent_action
 
 
 def _draw(outcomes: list[tuple[int, float]], rng: np.random.Generator) -> int:

@@ -110,7 +110,12 @@ class OpenSpielEnvironment(TurnEnvironment[Action, Observation, OpenSpielState])
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> Observation:
-        """Begin a new game, which is where the agent has its first choice. No options are known."""
+        """Begin a new game, which is where the agent has its first choice. There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
+        """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         self._match.begin(self.np_random)
         self._begin_turns()

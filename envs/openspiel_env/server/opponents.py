@@ -10,6 +10,7 @@ import pyspiel
 
 from openenv_gym.errors import InvalidOptionError
 from openenv_gym.server import check_choice, check_integer
+from openspiel_env.server.games import hides
 
 
 __all__ = ["OPPONENTS", "Opponent", "make_opponent"]
@@ -61,7 +62,7 @@ def _make_mcts(game: pyspiel.Game, simulations: int) -> Opponent:
     """
     kind = game.get_type()
     # A search plays on from the true state, in which the cards of all players are open.
-    if kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION:
+    if hides(game):
         raise InvalidOptionError(
             f"opponent='mcts': in {kind.short_name} it would see what players hide.",
             field="opponent",

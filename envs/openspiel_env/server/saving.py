@@ -39,7 +39,7 @@ class SavedMatch(SavedTurns):
     Attributes:
         history: All actions from its beginning, those of chance among them.
         player: Whose view is shown.
-        opponent_action: Last action of another player, or `NO_ACTION`.
+        opponent_action: Last action of another player that the agent was shown, or `NO_ACTION`.
     """
 
     history: list[_Count] = Field(max_length=1 << 20)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyspiel
 
 from openspiel_env.models import MAX_PROMPT_LENGTH, PROMPT_CHARACTERS
+from openspiel_env.server.games import hides
 
 
 __all__ = ["describe_state", "find_action", "game_prompt", "to_prompt"]
@@ -51,8 +52,7 @@ def describe_state(game: pyspiel.Game, state: pyspiel.State, player: int) -> str
     kind = game.get_type()
     seen = state.observation_string(player) if kind.provides_observation_string else ""
     known = ""
-    hidden = kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
-    if kind.provides_information_state_string and (hidden or not seen):
+    if kind.provides_information_state_string and (hides(game) or not seen):
         known = state.information_state_string(player)
     # Some games repeat there every observation there has been.
     if seen and (known == seen or len(known) > _MAX_MEMORY):

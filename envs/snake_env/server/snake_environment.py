@@ -100,7 +100,12 @@ class SnakeEnvironment(server.Environment[SnakeAction, SnakeObservation, State])
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> SnakeObservation:
-        """Begin an episode. No options are known."""
+        """Begin an episode. There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
+        """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         self._begin(self.np_random)
         return self._observe()

@@ -29,7 +29,8 @@ class SavedMatch(server.SavedState):
     """What `TextArenaEnvironment.save_state` returns: the seed of the game, and all moves."""
 
     seed: int = Field(ge=0, lt=1 << 31)
-    said: list[Annotated[str, Field(max_length=MAX_ACTION)]] = Field(max_length=LONGEST)
+    # One more than a match has: the agent's, where the others' moves were too many.
+    said: list[Annotated[str, Field(max_length=MAX_ACTION)]] = Field(max_length=LONGEST + 1)
 
 
 class TextArenaEnvironment(
@@ -91,7 +92,12 @@ class TextArenaEnvironment(
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> TextArenaObservation:
-        """Begin a game. No options are known."""
+        """Begin a game. There are no options.
+
+        Raises:
+            InvalidOptionError: There is an option.
+        """
+        self.check_reset_options(options)
         self.begin_episode(seed)
         self._match.begin(int(self.np_random.integers(1 << 31)))
         self._match.let_others_move(self.np_random)

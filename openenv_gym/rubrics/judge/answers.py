@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import Any
 
 
@@ -16,7 +17,16 @@ _MAX_REPLY = 1 << 18
 _MINUS = str.maketrans("\u2212\u2013", "--")  # models write minus signs and dashes, too
 _NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _VALUE = rf"(?P<number>{_NUMBER})(?:[*_`]*[ ]*(?:/|out of)[ ]*(?P<of>{_NUMBER}))?"
-_MARKED_VALUE = re.compile(rf"{_VALUE}[^0-9]*")
+_MARKED_VALUE = re.compile(_VALUE)
+# A remark stands behind punctuation, in brackets or behind a dash: `1st` and `1 point` are none.
+_STYLE = r"[*_`\"]*"
+_REMARK = re.compile(
+    rf"{_STYLE}(?:[.,;:!]{_STYLE})?\s*|{_STYLE}(?:[.,;:!]{_STYLE}\s|\s+{_STYLE}[(\[\u2014-]).*"
+)
+# And says nothing that could make another number of it.
+_SCALE = re.compile(
+    r"[\d%\u2030\u066a]|per\W?cent|\bout\W+of\b|\b(?:five|ten|hundred)\b", re.IGNORECASE
+)
 _BARE_VALUE = re.compile(rf"[\s*_`\"]*{_VALUE}[\s*_`\".]*")
 _OBJECT = re.compile(r"^[ \t]*\{", re.MULTILINE)
 _MAX_OBJECTS = 1_000
@@ -42,6 +52,8 @@ def read_answer(reply: str, key: str = "", best: float | None = None) -> float:
 
     It stands at the beginning of a line of its own, ``Score: -0.5``, or in a JSON object on lines
     of its own, ``{"score": 0.5}``; or it is all there is. ``3/4`` is 3 where 4 is the best score.
+    Behind it there may be a remark, ``Score: 0.5 (nearly)``, that does not make another number of
+    it: ``1%`` and ``1 out of ten`` are no score.
     What a model thinks first (``<think>``) is not part of the answer.
 
     Args:
@@ -67,8 +79,10 @@ def read_by_pattern(reply: str, pattern: re.Pattern[str]) -> float:
         ValueError: It finds none, what is no number, or several that differ.
     """
     group = 1 if pattern.groups else 0
-    found = pattern.finditer(_said(reply))
-    return _only([float(each.group(group)) for each in found], reply)
+    found = [each.group(group) for each in pattern.finditer(_said(reply))]
+    if None in found:  # the group is an optional one
+        raise ValueError(f"no score where the pattern was found in {reply!r:.300}")
+    return _only([float(each) for each in found], reply)
 
 
 def _said(reply: str) -> str:
@@ -94,11 +108,19 @@ def _marked(text: str, key: str, best: float | None) -> list[float]:
     )
     found = []
     for mark in marks.finditer(text):
-        value = _MARKED_VALUE.fullmatch(mark["rest"])
-        if value is None:
+        # The longest number there is, and only then what is behind it: else `10%` would be a 1.
+        value = _MARKED_VALUE.match(mark["rest"])
+        if value is None or not _is_remark(mark["rest"][value.end() :]):
             raise ValueError(f"no number alone behind the mark in {mark[0]!r:.300}")
         found.append(_value(value, best))
     return found
+
+
+def _is_remark(text: str) -> bool:
+    """Tell whether what stands behind a number leaves it as it is."""
+    return _REMARK.fullmatch(text) is not None and not _SCALE.search(
+        unicodedata.normalize("NFKC", text)
+    )
 
 
 def _value(match: re.Match[str], best: float | None) -> float:
@@ -118,6 +140,10 @@ def _objects(text: str, key: str) -> list[float]:
         try:
             value, end = _DECODER.raw_decode(text, start.end() - 1)
         except (ValueError, RecursionError):
+            continue
+        # As it is written, not as JSON reads it: `s\u0063ore` in what is judged was not found to be
+        # the word, and no key was asked for.
+        if f'"{ANSWER_WORD}"' not in text[start.end() - 1 : end]:
             continue
         if ANSWER_WORD in value and (not key or value.get("key") == key):
             behind = text[end:].partition("\n")[0]

@@ -39,6 +39,17 @@ README = (Path(finrl_env.__file__).parent / "README.md").read_text()
         ({"reward_scaling": float("nan")}, "reward_scaling", "finite"),
         ({"turbulence_threshold": -1}, "turbulence_threshold", "greater than or equal to 0"),
         ({"turbulence_window": 1}, "turbulence_window", "greater than or equal to 2"),
+        (
+            {"turbulence_window": 20},
+            "turbulence_window",
+            "no effect without a turbulence_threshold",
+        ),
+        ({"risk_indicator_col": "vix"}, "risk_indicator_col", "no effect without"),
+        (
+            {"risk_indicator_col": "vix", "turbulence_window": 20, "turbulence_threshold": 1.0},
+            "turbulence_window",
+            "no effect with a risk_indicator_col",
+        ),
         ({"tickers": ["A", "C"]}, "tickers", "the data have no 'C'. There are A, B."),
         ({"tickers": []}, "tickers", "at least 1"),
         ({"tickers": ["A", "A"]}, "tickers", "each name once"),
@@ -74,6 +85,11 @@ def test_wrong_options(options, field, said):
         bare(**options)
     assert caught.value.field == field
     assert said in str(caught.value)
+
+
+def test_defaults_that_are_given_are_no_mistake():
+    given = {name: field.default for name, field in FinRLOptions.model_fields.items()}
+    bare(**{**given, "tech_indicator_list": []})
 
 
 def test_the_readme_lists_all_options_with_their_defaults():

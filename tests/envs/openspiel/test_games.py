@@ -141,17 +141,39 @@ def test_a_game_that_others_end_at_once_is_dealt_again():
     env = make(poker, agent_player=1, opponent="random")
     for seed in range(20):
         observation, info = env.reset(seed=seed)
-        assert info["action_mask"].any() and observation["opponent_last_action"] > 0
+        assert info["action_mask"].any() and observation["current_player_id"] == 1
+        assert env.environment._match.state.history()[-1] > 0  # the other one has not folded
     with pytest.raises(RuntimeError, match="before player 1 had a choice"):
         make(poker, agent_player=1, opponent="first").reset(seed=0)
 
 
 def test_players_of_simultaneous_moves_do_not_see_each_other():
     env = make("matrix_rps", agent_player=1, opponent="random")
-    seen = [env.reset(seed=seed)[0]["info_state"].tolist() for seed in range(10)]
-    assert all(each == seen[0] for each in seen)
+    seen = [env.reset(seed=seed) for seed in range(10)]
+    assert all(same(each, seen[0]) for each in seen)
     rewards = {env.reset(seed=seed) and env.step(0)[1] for seed in range(20)}
     assert rewards == {-1.0, 0.0, 1.0}
+
+
+# Of simultaneous moves, of hidden squares, of hidden cards, and with rules on top of those.
+HIDING = ("matrix_rps", "goofspiel", "phantom_ttt", "leduc_poker", "misere(game=phantom_ttt())")
+
+
+@pytest.mark.parametrize("game", HIDING)
+def test_what_others_do_in_a_game_that_hides_something_is_not_told(game):
+    env = make(game, agent_player=1, opponent="random")
+    results = play(env, 60)
+    assert {int(each[0]["opponent_last_action"]) for each in results} == {-1}
+
+
+@pytest.mark.parametrize("observation", ["info_state", "text"])
+def test_a_hidden_square_is_in_nothing_that_a_reset_returns(observation):
+    env = make("phantom_ttt", agent_player=1, observation=observation, render_mode="ansi")
+    seen, squares = [], set()
+    for seed in range(20):
+        seen.append((*env.reset(seed=seed), env.render(), env.environment.legal_actions()))
+        squares.update(env.environment._match.state.history())
+    assert len(squares) > 5 and all(same(each, seen[0]) for each in seen)
 
 
 def test_oneself_as_opponent_moves_for_all():

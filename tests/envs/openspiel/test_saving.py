@@ -84,6 +84,17 @@ def test_a_forfeited_game_stays_forfeited():
     assert env.environment.legal_actions() == []
 
 
+def test_a_state_that_tells_what_is_hidden_tells_it_to_nobody():
+    env = make("phantom_ttt", agent_player=1)
+    env.reset(seed=0)
+    saved = env.environment.save_state()
+    assert saved["opponent_action"] == -1
+    # As it was saved once.
+    env.environment.restore_state({**saved, "opponent_action": saved["history"][0]})
+    assert env.environment.save_state() == saved
+    assert env.step(env.action_space.sample())[0]["opponent_last_action"] == -1
+
+
 def test_what_is_no_saved_state_is_refused():
     environment = OpenSpielEnvironment("tic_tac_toe")
     environment.reset(seed=0)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
-import re
 import subprocess
 import sys
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
@@ -30,31 +28,7 @@ from textarena_env.server.opponent import random_move
 from textarena_env.server.textarena_environment import TextArenaEnvironment
 from textarena_env.server.words import nltk_stand_in
 
-
-GUESS, TICTACTOE = "GuessTheNumber-v0", "TicTacToe-v0"
-
-
-def make(env_id: str = GUESS, **options) -> TypedEnv:
-    return TypedEnv(TextArenaEnvironment(env_id=env_id, **options))
-
-
-def move(observation, rng: np.random.Generator) -> str:
-    """Return a move that the last message names, or a number."""
-    last = observation["messages"][-1]["content"] if observation["messages"] else ""
-    named = re.findall(r"\[[^\[\]\n]{1,40}\]", last) or [f"[{n}]" for n in range(1, 21)]
-    return named[rng.integers(len(named))]
-
-
-def play(env: gymnasium.Env, steps: int, seed: int = 3) -> list:
-    """Return everything that random moves bring, the resets between them included."""
-    rng = np.random.default_rng(seed)
-    seen = [env.reset(seed=seed)]
-    for _ in range(steps):
-        seen.append(env.step(move(seen[-1][0], rng)))
-        assert seen[-1][0] in env.observation_space
-        if seen[-1][2] or seen[-1][3]:
-            seen.append(env.reset())
-    return seen
+from .play import GUESS, TICTACTOE, make, move, play
 
 
 @pytest.mark.parametrize("game", [GUESS, TICTACTOE])
@@ -207,37 +181,6 @@ def test_texts_lie_in_their_space():
     env.reset(seed=0)
     observation, *_ = env.step("♠ “[3]” 🙂")
     assert observation in env.observation_space
-
-
-def test_a_game_that_breaks_off_is_lost(monkeypatch):
-    env = make()
-    env.reset(seed=0)
-
-    def break_off(action):
-        raise IndexError("out of cards")
-
-    monkeypatch.setattr(env.environment._match.game._game, "step", break_off)
-    observation, reward, terminated, _, info = env.step("[3]")
-    assert (reward, terminated) == (-1.0, True)
-    assert info["reason"] == "The game broke off: IndexError: out of cards"
-    assert observation in env.observation_space
-
-
-def test_a_reward_that_is_no_number_is_a_lost_game():
-    env = make("Countdown-v0")
-    env.reset(seed=0)
-    env.step("[nonsense]")
-    assert env.step("[nonsense]")[1:3] == (-1.0, True)
-
-
-def test_a_limit_of_turns_truncates():
-    env = make(max_turns=2)
-    env.reset(seed=0)
-    assert env.step("[1]")[2:4] == (False, False)
-    _, reward, terminated, truncated, info = env.step("[2]")
-    assert (reward, terminated, truncated, info["reason"]) == (0.0, False, True, "")
-    with pytest.raises(ResetNeededError):
-        env.step("[3]")
 
 
 @pytest.mark.parametrize(
