@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openenv_gym import errors
 from openenv_gym.conformance import RULES, Level, Subject, rules_of, run_rules
 from openenv_gym.conformance.play import Moment, play, where_different
 from openenv_gym.doctor.checks import Check, State
@@ -123,6 +124,16 @@ def test_files_that_do_not(package: Path, file: str, text: str | None, rule: str
     path.unlink() if text is None else path.write_text(text)
     checks = _static(package)
     assert checks[rule].state is State.FAILED and checks[rule].fix
+
+
+def test_strangers_code_is_refused_whoever_names_it() -> None:
+    """Without a folder, too, and as a module of it."""
+    for package in ("coding_env", "coding_env.server.app:app"):
+        with (
+            Subject(package, provider="thread") as subject,
+            pytest.raises(errors.IsolationError, match="coding_env"),
+        ):
+            subject.make()
 
 
 def test_a_package_for_gymnasium_alone_needs_no_types(package: Path) -> None:
