@@ -56,6 +56,18 @@ def test_a_defect_is_named(name: str, rule: str) -> None:
     assert check.state is State.FAILED and check.fix
 
 
+def test_what_takes_actions_that_are_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    (rule,) = [each for each in RULES if each.name == "wrong actions"]
+    with Subject("tests.conformance.worlds:Clips", provider="thread") as subject:
+        assert rule.check(subject).state is State.OK
+    # A server of this library refuses by itself; others need not.
+    monkeypatch.setattr("openenv_gym.server.host.check_hosted_action", lambda space, action: None)
+    with Subject("tests.conformance.worlds:TakesAnyAction", provider="thread") as subject:
+        check = rule.check(subject)
+    assert check.state is State.FAILED
+    assert check.found == "None is taken, and Discrete(3) has no such action"
+
+
 def test_what_it_need_not_have() -> None:
     checks = _checks("Dull")
     assert not _broken(checks)
@@ -160,8 +172,9 @@ def test_tools_are_called_as_they_want_to_be() -> None:
     assert checks["rewards and flags"].found == "rewards from 0 to 9"
 
 
-def test_of_what_is_legal_chance_takes_that_alone() -> None:
-    with Subject("tests.conformance.worlds:Picky", provider="thread") as subject:
+@pytest.mark.parametrize("name", ["Picky", "PickyInWords", "PickyInSeveralFields"])
+def test_of_what_is_legal_chance_takes_that_alone(name: str) -> None:
+    with Subject(f"tests.conformance.worlds:{name}", provider="thread") as subject:
         assert {moment.observation for moment in play(subject.make(), 20, seed=1)} == {0, 2}
 
 
