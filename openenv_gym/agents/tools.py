@@ -21,7 +21,7 @@ are any and these otherwise, or some by name."""
 
 _CALL = "CallToolAction"
 _ONLY_ACTION = "act"
-_TAKEN = frozenset({"reset", "get_reward"})
+_TAKEN = frozenset({"reset", "get_reward", "observe"})
 """What trainers call an environment by, so that no tool may have such a name."""
 
 _BOUNDS = (
