@@ -48,7 +48,17 @@ place for that."""
 
 _CLASS = f"{__name__}.OpenEnvTool"
 _OURS = ("type", "tool")
-_PROPERTY = ("type", "description", "enum")
+_DEEPEST = 8  # of a schema that contains itself
+_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (float,),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "array": (list,),
+    "object": (dict,),
+}
+"""All that JSON has, which verl is told of a value of which nothing is known."""
 
 
 def tool_config(env_id: str, **pool: Any) -> dict[str, Any]:
@@ -136,7 +146,7 @@ class _Trajectories:
 
     def __init__(self, pool: AgentPool) -> None:
         self._pool = pool
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # `end` may run, as a finalizer, in a thread that holds it
         self._running: dict[Any, tuple[AgentSession, Turn]] = {}
 
     async def begin(self, owner: Any, begun: Mapping[str, Any]) -> tuple[AgentSession, Turn]:
@@ -193,7 +203,8 @@ def _schema_of(pool: AgentPool, name: str) -> dict[str, Any]:
     except errors.InvalidActionError as error:
         raise errors.InvalidOptionError(error.message, field="tool", hint=error.hint) from error
     schema = told["function"]["parameters"]
-    properties = {each: _property(value) for each, value in schema["properties"].items()}
+    definitions = schema.get("$defs") or {}
+    properties = {each: _property(it, definitions) for each, it in schema["properties"].items()}
     flat = {
         "type": "object",
         "properties": properties,
@@ -202,13 +213,47 @@ def _schema_of(pool: AgentPool, name: str) -> dict[str, Any]:
     return {**told, "function": {**told["function"], "parameters": flat}}
 
 
-def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
-    flat = {name: schema[name] for name in _PROPERTY if name in schema}
-    if "type" not in flat:
-        choices = schema.get("anyOf") or schema.get("oneOf") or ()
-        kinds = [each["type"] for each in choices if isinstance(each.get("type"), str)]
-        flat["type"] = kinds or "object"
-    return flat
+def _property(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0
+) -> dict[str, Any]:
+    """Return an argument as verl has it: its kinds, its words, and its values where they are few.
+
+    Args:
+        schema: The schema of a value.
+        definitions: What its references name.
+        depth: How deep inside another one it is.
+    """
+    if depth > _DEEPEST:
+        return {"type": list(_KINDS)}
+    named: Sequence[Any] = schema.get("allOf") or ()
+    if "$ref" in schema or len(named) == 1:
+        name = str(schema.get("$ref")).rpartition("/")[2]
+        inner = (definitions.get(name) or {}) if "$ref" in schema else named[0]
+        own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+        return _property({**inner, **own}, definitions, depth + 1)
+    flat: dict[str, Any] = {}
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        parts = [_property(each, definitions, depth + 1) for each in choices]
+        kinds = [kind for part in parts for kind in _listed(part["type"])]
+        values = [part.get("enum", [None] if part["type"] == "null" else []) for part in parts]
+        few = all(values) and any("enum" in part for part in parts)
+        flat["enum"] = [value for each in values for value in each] if few else None
+    else:
+        flat["enum"] = [schema["const"]] if "const" in schema else schema.get("enum")
+        kinds = _listed(schema.get("type") or [_kind_of(each) for each in flat["enum"] or ()])
+    kinds = list(dict.fromkeys(kinds)) or list(_KINDS)
+    flat["type"] = kinds[0] if len(kinds) == 1 else kinds
+    flat["description"] = schema.get("description")
+    return {name: flat[name] for name in ("type", "description", "enum") if flat[name] is not None}
+
+
+def _listed(kinds: str | list[str]) -> list[str]:
+    return [kinds] if isinstance(kinds, str) else list(kinds)
+
+
+def _kind_of(value: Any) -> str:
+    """Return what JSON Schema calls the kind of a value."""
+    return next(kind for kind, types in _KINDS.items() if type(value) in types)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -13,7 +13,6 @@ tools.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -22,6 +21,7 @@ from openenv_gym import errors
 from openenv_gym.agents.episode import Episode, Turn
 from openenv_gym.agents.pool import AgentPool
 from openenv_gym.agents.session import AgentSession
+from openenv_gym.agents.tools import read_json
 
 
 __all__ = ["Message", "Mode", "Policy", "Trajectory", "play", "play_all"]
@@ -191,7 +191,7 @@ async def _called(session: AgentSession, call: Mapping[str, Any], played: Trajec
     name, arguments = str(function.get("name")), function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
+            arguments = read_json(arguments)
         except ValueError:
             arguments = None
     if isinstance(arguments, Mapping):

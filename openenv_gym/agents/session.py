@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
@@ -31,6 +32,7 @@ Observe = Callable[[Mapping[str, Any]], str]
 _COMPONENTS = "reward_components"
 _CLOSE_S = 10.0
 _OVER = "The episode is over."
+_PLACE = re.compile(r"^(\[\d+\])+")  # of the action in the message, which a model knows nothing of
 _LOST = (errors.TransportError, errors.SessionError)
 
 
@@ -244,6 +246,10 @@ class AgentSession:
             return self._read(await self._client.step(payload()))
         except errors.InvalidActionError as error:
             return self._refusal(str(error))
+        except errors.EncodeError as error:
+            # Raised here, before anything is sent: a model can write half of a surrogate pair, NaN,
+            # or a number of thousands of digits.
+            return self._refusal(f"This is no action: {_PLACE.sub('', str(error))}")
         except errors.OpenEnvGymError as error:
             # What the step did is unknown, or the server is: another session is as good as new.
             await self._drop()

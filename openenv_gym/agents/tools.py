@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from openenv_gym import errors
 
 
-__all__ = ["Abilities", "AgentTool", "ToolChoice"]
+__all__ = ["Abilities", "AgentTool", "ToolChoice", "read_json"]
 
 ToolChoice = Literal["auto", "tools", "actions"] | Sequence[str]
 """Which tools an agent gets: the environment's own, one for each kind of action, those where there
@@ -21,7 +21,7 @@ are any and these otherwise, or some by name."""
 
 _CALL = "CallToolAction"
 _ONLY_ACTION = "act"
-_TAKEN = frozenset({"reset", "get_reward"})
+_TAKEN = frozenset({"reset", "get_reward", "observe"})
 """What trainers call an environment by, so that no tool may have such a name."""
 
 _BOUNDS = (
@@ -30,6 +30,18 @@ _BOUNDS = (
     ("maximum", "at most {}"),
     ("exclusiveMaximum", "less than {}"),
 )
+
+
+def read_json(text: str) -> Any:
+    """Return what JSON says that a model wrote.
+
+    Raises:
+        ValueError: It is none, or is nested deeper than Python reads it.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("It is nested too deeply.") from None
 
 
 @dataclass(frozen=True)
@@ -57,8 +69,10 @@ class AgentTool:
         """Return the step that a call is, by field.
 
         Raises:
-            InvalidActionError: An argument is missing or unknown.
+            InvalidActionError: An argument is missing or unknown, or these are no arguments.
         """
+        if not isinstance(arguments, Mapping):  # whatever JSON a model wrote in their place
+            raise errors.InvalidActionError(f"The arguments of {self.name} are no JSON object.")
         known = self.schema["properties"]
         missing = [name for name in self.schema.get("required", ()) if name not in arguments]
         unknown = [str(name) for name in arguments if name not in known]
@@ -82,8 +96,8 @@ class AgentTool:
         if self.text is not None:
             return {self.text: text}
         known = list(self.schema["properties"])
-        with contextlib.suppress(ValueError):  # RecursionError is none: it is nested by a model
-            said = json.loads(text)
+        with contextlib.suppress(ValueError):
+            said = read_json(text)
             if isinstance(said, dict):
                 return said
             if len(known) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -36,13 +37,16 @@ def serve_and_reload(argv: list[str], folder: Path) -> int:
         The exit code.
     """
     told: list[int] = []  # signals
+    asked: subprocess.Popen[bytes] | None = None  # to end
 
     def stop(signum: int, frame: object) -> None:
+        nonlocal asked
         told.append(signum)
+        asked = server
         if server.poll() is None:  # twice means now, for the server as well
             server.send_signal(signal.SIGTERM)
 
-    state = _look(folder)
+    run = seen = _look(folder)
     server = _start(argv)
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, stop)
@@ -54,10 +58,12 @@ def serve_and_reload(argv: list[str], folder: Path) -> int:
             _say(f"the server ended with code {server.returncode}; waiting for the next edit")
         time.sleep(_LOOK_S)
         now = _look(folder)
-        if told or now == state:
+        if told or now == seen:
             continue
-        changed = sorted(path for path in {*now, *state} if now.get(path) != state.get(path))
-        state = now
+        seen = now
+        # All that the server does not run yet: one of them that is broken would end it, whichever
+        # was saved last.
+        changed = sorted(path for path in {*now, *run} if now.get(path) != run.get(path))
         names = ", ".join(os.path.relpath(path, folder.parent) for path in changed)
         if (problem := syntax_problem(changed)) is not None:
             _say(f"{problem}\n{names} changed, and is not run; waiting for the next edit")
@@ -65,8 +71,10 @@ def serve_and_reload(argv: list[str], folder: Path) -> int:
         _say(f"{names} changed; starting anew")
         _end(server)
         if not told:
-            server, waiting = _start(argv), False
-    server.wait()
+            run, server, waiting = now, _start(argv), False
+    if asked is not server:  # the signal came while this one was being started
+        server.send_signal(signal.SIGTERM)
+    _wait(server, _drain_s(argv) + _END_S)
     return 0
 
 
@@ -101,8 +109,20 @@ def _start(argv: list[str]) -> subprocess.Popen[bytes]:
 def _end(server: subprocess.Popen[bytes]) -> None:
     """Have a server tell its clients that it starts anew, and end."""
     server.send_signal(signal.SIGHUP)
+    _wait(server, _END_S)
+
+
+def _drain_s(argv: list[str]) -> float:
+    """Return how long the server waits for its sessions when it is told to stop."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--drain-s", type=float, default=10.0)
+    return float(parser.parse_known_args(argv)[0].drain_s)
+
+
+def _wait(server: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Wait for a server that was told to end; kill it where it does not."""
     try:
-        server.wait(_END_S)
+        server.wait(timeout_s)
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()

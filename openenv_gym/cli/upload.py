@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv_gym.cli.ignored import ignored
 from openenv_gym.errors import ConfigurationError
 
 
@@ -27,12 +27,26 @@ LIBRARY = ".openenv-gym"
 """Folder of a Space that has the library's source."""
 
 _NEVER = (
-    *(".env*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.kdbx", "id_rsa*", "id_ed25519*"),
-    *(".netrc", ".pypirc", ".npmrc", ".git-credentials", "credentials*", "secrets*", "*.secret"),
-    *("token", "token.*", "*.token", "*_token", "*_token.txt", ".huggingface", ".aws", ".ssh"),
-    *(".docker", ".kube", ".gnupg"),
+    *("*.env", ".env*", "*.pem", "*.key", "*.ppk", "*.p12", "*.pfx", "*.jks", "*.keystore"),
+    *("*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".pgpass"),
+    *(".my.cnf", ".htpasswd", ".pypirc", ".npmrc", ".git-credentials", ".vault-token"),
+    *("credentials*", "secrets*", "*.secret", "token", "token.*", "*.token", "*_token"),
+    *("*_token.txt", ".huggingface", ".aws", ".ssh", ".docker", ".kube", ".gnupg"),
 )
 """Names of files and folders that hold secrets."""
+
+_NEVER_DATA = (
+    *("*credential*", "client_secret*", "*api_key*", "*api-key*", "*apikey*", "kubeconfig*"),
+    *(f"*secret*.{suffix}" for suffix in ("json", "yaml", "yml", "toml")),
+)
+"""Names of files that hold secrets, unless they are `_WRITTEN`: modules are named after them, too.
+"""
+
+_WRITTEN = (
+    *(".py", ".pyi", ".js", ".ts", ".jsx", ".tsx", ".html", ".css", ".c", ".h", ".cpp", ".rs"),
+    *(".go", ".md", ".rst"),
+)
+"""How files end that are written for the package, source and documentation."""
 
 _CACHES = (
     *(".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "*.py[co]"),
@@ -47,7 +61,13 @@ _SECRETS = {
     "a token of the Hugging Face Hub": rb"\bhf_[A-Za-z0-9]{30,}",
     "a token of GitHub": rb"\b(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})",
     "a key of OpenAI or Anthropic": rb"\bsk-[A-Za-z0-9_-]{32,}",
-    "a key of AWS": rb"\bAKIA[0-9A-Z]{16}\b",
+    "a key of AWS": rb"\bA[KS]IA[0-9A-Z]{16}\b",
+    "a secret key of AWS": rb"(?i)\baws_secret_access_key[\"']?\s*[:=]\s*[\"']?[a-z0-9/+]{40}"
+    rb"(?![a-z0-9/+])",
+    "a token of GitLab": rb"\bglpat-[A-Za-z0-9_-]{20,}",
+    "a token of Slack": rb"\bxox[abeprs]-[0-9]{8,}-[A-Za-z0-9-]{16,}",
+    "a token of PyPI": rb"\bpypi-AgE[A-Za-z0-9_-]{60,}",
+    "a key of Google": rb"\bAIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
     "a private key": rb"-----BEGIN [A-Z ]*PRIVATE KEY-----",
 }
 
@@ -83,7 +103,8 @@ def collect(folder: Path, manifest: Manifest, exclude: Sequence[str] = ()) -> Up
         exclude: Patterns of further paths that are not sent.
 
     Raises:
-        ConfigurationError: A file holds what looks like a secret, or something is missing.
+        ConfigurationError: A file holds what looks like a secret, or something is missing; or
+            nobody can tell what ``.gitignore`` means.
     """
     files: dict[str, bytes] = {}
     left_out: dict[str, str] = {}
@@ -93,7 +114,7 @@ def collect(folder: Path, manifest: Manifest, exclude: Sequence[str] = ()) -> Up
             left_out[name] = why
         else:
             files[name] = path.read_bytes()
-    for name in _ignored(folder, list(files)):
+    for name in ignored(folder, list(files)):
         del files[name]
         left_out[name] = "ignored by git"
     _check_secrets(files)
@@ -125,7 +146,7 @@ def _walk(top: Path, folder: Path, exclude: Sequence[str]) -> Iterator[tuple[Pat
         why = ""
         if path.is_symlink():
             why = "a link"
-        elif _matches(path.name, _NEVER):
+        elif _matches(path.name, _NEVER) or (path.is_file() and _is_secret_data(path.name)):
             why = "may hold a secret"
         elif _matches(path.name, _CACHES):
             why = "of this machine alone"
@@ -141,20 +162,11 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatch(name.lower(), pattern) for pattern in patterns)
 
 
-def _ignored(folder: Path, names: Sequence[str]) -> list[str]:
-    """Return which of some files git ignores; none where this is no repository."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), "check-ignore", "--stdin", "-z"],
-            input="\0".join(names).encode(),
-            capture_output=True,
-            timeout=30,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    ignored = [name for name in done.stdout.decode().split("\0") if name]
-    # A repository around it that ignores the whole package says nothing about its files.
-    return [] if "openenv.yaml" in ignored else ignored
+def _is_secret_data(name: str) -> bool:
+    name = name.lower()
+    if name.startswith("id_") and "." not in name.removesuffix(".pub"):
+        return True  # a key for SSH, such as id_work: modules have a suffix
+    return not name.endswith(_WRITTEN) and _matches(name, _NEVER_DATA)
 
 
 def _check_secrets(files: Mapping[str, bytes]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -70,7 +68,7 @@ def validate(
         folder=None if found is None else found.folder,
         url=url,
         options=options,
-        provider=provider or _provider_of(None if found is None else found.folder),
+        provider=provider,
     ) as subject:
         for check in run_rules(subject, Level(level)):
             checks.append(check)
@@ -86,14 +84,3 @@ def validate(
         click.echo(f"\n{kept} of {len(checks)} rules are kept")
     if not report.healthy(checks):
         sys.exit(1)
-
-
-def _provider_of(folder: Path | None) -> str:
-    """Return where a package's server runs by itself: what runs strangers' code is contained."""
-    from openenv_gym.errors import ManifestError
-    from openenv_gym.models.manifest import load_manifest
-
-    with contextlib.suppress(ManifestError, OSError):
-        if folder is not None and load_manifest(folder / "openenv.yaml").untrusted:
-            return "docker"
-    return "process"

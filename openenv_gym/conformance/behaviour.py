@@ -70,18 +70,23 @@ def _refuses_actions(subject: Subject) -> str:
     for action in _wrong_actions(env.action_space):
         try:
             env.step(action)
-            told.append("taken")
         except _ENDS as error:
             raise Broken(f"{action!r:.40} ends the session: {type(error).__name__}") from None
         except Exception as error:
             told.append(type(error).__name__)
+        else:
+            raise Broken(
+                f"{action!r:.40} is taken, and {env.action_space!s:.60} has no such action"
+            )
         env.reset(seed=0)
     play(env, 1, seed=0)
     return f"{', '.join(dict.fromkeys(told))}; the session goes on"
 
 
 def _wrong_actions(space: gymnasium.Space[Any]) -> list[Any]:
-    wrong: list[Any] = [None, "no action", {"no": "action"}, [1, [2]], 10**30]
+    wrong: list[Any] = [None, "no action", {"no": "action"}, [1, [2]]]
+    if not isinstance(space, gymnasium.spaces.Box):  # what exceeds one is clipped by many
+        wrong.append(10**30)
     if isinstance(space, gymnasium.spaces.Discrete):
         wrong += [int(space.start) + int(space.n), int(space.start) - 1]
     return [action for action in wrong if not _contains(space, action)]

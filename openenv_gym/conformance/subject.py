@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import importlib.util
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import gymnasium
 
+    from openenv_gym.models.manifest import Manifest
     from openenv_gym.registration.catalogue import CatalogueEntry
     from openenv_gym.registration.shared import SharedServer
 
@@ -36,7 +38,8 @@ class Subject:
         folder: Where its files are; None where they are not at hand.
         url: Address of a server that runs already.
         options: What environments are made with.
-        provider: Where the server runs.
+        provider: Where the server runs; by default a process, or a container where the manifest
+            calls the code untrusted.
     """
 
     def __init__(
@@ -46,13 +49,15 @@ class Subject:
         folder: Path | None = None,
         url: str | None = None,
         options: dict[str, Any] | None = None,
-        provider: str = "process",
+        provider: str | None = None,
     ) -> None:
         self.package = package
         self.folder = folder
         self.url = url
         self._options = dict(options or {})
-        self._provider = provider
+        self._manifest = _manifest_of(folder, package)
+        self._untrusted = self._manifest is not None and self._manifest.untrusted
+        self._provider = provider or ("docker" if self._untrusted else "process")
         self._server: SharedServer | None = None
         self._problem: str | None = None
         self._several = False
@@ -172,23 +177,30 @@ class Subject:
         """Return what stands for an id; without a package it takes what the server serves."""
         from openenv_gym.registration.catalogue import CatalogueEntry
 
-        return CatalogueEntry(id="openenv/Validated-v0", package=package, image=self._image())
-
-    def _image(self) -> str | None:
-        if self.folder is None or self._provider != "docker":
-            return None
-        from openenv_gym.models.manifest import load_manifest
-
-        with contextlib.suppress(errors.ManifestError):
-            return load_manifest(self.folder / "openenv.yaml").image
-        return None
+        image = None
+        if self._manifest is not None and self._provider == "docker":
+            image = self._manifest.image
+        # Untrusted is what starts a server. On one that runs, contained, the rules have sessions
+        # beside each other, to see whether they notice.
+        untrusted = self._untrusted and package is not None
+        return CatalogueEntry(
+            id="openenv/Validated-v0", package=package, image=image, untrusted=untrusted
+        )
 
     def _running(self) -> SharedServer:
         from openenv_gym.registration.shared import SharedServer
         from openenv_gym.registration.starting import start
 
         if self._server is None:
-            running = start(self._entry(self.package), self._provider)
+            try:
+                running = start(self._entry(self.package), self._provider)
+            except errors.IsolationError as error:
+                raise errors.IsolationError(
+                    f"{self.package} runs code that nobody vouches for, and "
+                    f"provider={self._provider!r} contains nothing of what that code does.",
+                    hint="Look at it in a container, --provider docker, or at a server that you "
+                    "start yourself, --url.",
+                ) from error
             self._server = SharedServer(self._entry(None), running)
         return self._server
 
@@ -202,3 +214,15 @@ class Subject:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _manifest_of(folder: Path | None, package: str | None) -> Manifest | None:
+    """Return the manifest of a package; None where none is found, or it does not hold."""
+    from openenv_gym.models.manifest import load_manifest
+
+    with contextlib.suppress(errors.ManifestError, OSError, ImportError, ValueError):
+        if folder is None and package is not None:
+            spec = importlib.util.find_spec(package.partition(":")[0].partition(".")[0])
+            folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
+        return None if folder is None else load_manifest(folder / "openenv.yaml")
+    return None

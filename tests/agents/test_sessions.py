@@ -181,7 +181,7 @@ def test_a_trajectory_is_a_conversation_with_a_mask(vault: str) -> None:
     assert not played.episode.done
 
 
-@pytest.mark.parametrize("arguments", ["{not json", "[1]", 7])
+@pytest.mark.parametrize("arguments", ["{not json", "[1]", 7, '{"digit":' + "[" * 100_000])
 def test_arguments_that_are_no_json_are_told_to_the_model(vault: str, arguments: Any) -> None:
     async def policy(messages: Any, tools: Any) -> dict[str, Any]:
         return {"tool_calls": [{"function": {"name": "guess", "arguments": arguments}}]}
@@ -193,6 +193,55 @@ def test_arguments_that_are_no_json_are_told_to_the_model(vault: str, arguments:
     assert (
         asyncio.run(one()).messages[-1]["content"] == "The arguments of guess are no JSON object."
     )
+
+
+def nested(depth: int) -> list[Any]:
+    return [nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["\ud83d", {"\ud83d": 1}, math.nan, -math.inf, 10**4000, -(10**40_000), nested(400)],
+    ids=["surrogate", "key", "nan", "infinity", "big", "bigger", "nested"],
+)
+def test_what_cannot_be_sent_is_refused_and_ends_nothing(vault: str, value: Any) -> None:
+    with FakeOpenEnv(schema=DROP) as server, serving(Line) as line:
+        for url, name, wrong, right in (
+            (vault, "guess", {"digit": value}, {"digit": Vault.code_of(1)}),
+            (line, "act", {"by": value}, {"by": 1}),
+            (server.url, "act", {"column": {"\ud83d": value}}, {"column": 2}),
+        ):
+            with pool_of(url) as pool:
+                session = pool.session()
+                run_blocking(session.begin(seed=1))
+                turn = run_blocking(session.call(name, wrong))
+                assert (turn.refused, turn.done) == (True, False)
+                turn.text.encode()
+                assert not run_blocking(session.call(name, right)).refused
+                assert session.episode is not None
+                assert (session.episode.turns, session.episode.refused) == (2, 1)
+
+
+@pytest.mark.parametrize("value", [None, 7, [1], "x"])
+def test_arguments_that_are_no_mapping_are_refused(vault: str, value: Any) -> None:
+    with pool_of(vault) as pool:
+        session = pool.session()
+        run_blocking(session.begin(seed=1))
+        assert run_blocking(session.call("look", value)).text == (
+            "The arguments of look are no JSON object."
+        )
+
+
+@pytest.mark.parametrize(
+    "said", ['{"by": "\\ud83d"}', "1e999", "1" * 4000, '{"action":' + "[" * 100_000, "[" * 100_000]
+)
+def test_whatever_is_said_is_refused_and_ends_nothing(said: str) -> None:
+    with serving(Line) as url, pool_of(url) as pool:
+        session = pool.session()
+        run_blocking(session.begin(seed=1))
+        turn = run_blocking(session.answer(said))
+        assert (turn.refused, turn.done) == (True, False)
+        assert not run_blocking(session.answer("1")).refused
 
 
 def test_many_episodes_are_under_way_at_once_on_few_servers() -> None:

@@ -43,11 +43,12 @@ def test_what_is_no_name_of_pythons_is_renamed_or_refused() -> None:
         schema = {"type": "object", "properties": {argument: {"type": "string"}}}
         return {"tools": [{"name": n, "description": "", "input_schema": schema} for n in names]}
 
-    renamed = Abilities.of(named("files.read", "reset", "get_reward", "import", "2nd"))
+    renamed = Abilities.of(named("files.read", "reset", "get_reward", "observe", "import", "2nd"))
     assert [tool.name for tool in renamed.tools] == [
         "files_read",
         "reset_tool",
         "get_reward_tool",
+        "observe_tool",
         "import_tool",
         "tool_2nd",
     ]

@@ -112,6 +112,28 @@ SECRETS = [
     "credentials.json",
     ".netrc",
     ".ssh/config",
+    "prod.env",
+    "id_work",
+    "id_work-laptop.pub",
+    "id_ecdsa",
+    "gcp-credentials.json",
+    "client_secret_12.json",
+    "my_secret.yaml",
+    ".pgpass",
+    ".htpasswd",
+    "kubeconfig.yml",
+    "server/release.jks",
+    "release.keystore",
+    "api_key.txt",
+]
+HARMLESS = [
+    "id_utils.py",
+    "id_maps/world.txt",
+    "credential_store.py",
+    "api_keys.md",
+    "client_secrets.py",
+    "secret_word.txt",
+    "environment.txt",
 ]
 CACHES = [
     "__pycache__/models.cpython-311.pyc",
@@ -124,23 +146,31 @@ CACHES = [
 
 
 def test_secrets_and_caches_stay_here(hub: HubOfUploads, package: Path) -> None:
-    for name in [*SECRETS, *CACHES]:
+    for name in [*SECRETS, *CACHES, *HARMLESS]:
         (package / name).parent.mkdir(parents=True, exist_ok=True)
-        (package / name).write_text("hush")
+        (package / name).write_text("fine" if name in HARMLESS else "hush")
     (package / "link").symlink_to("/etc/hostname")
     done = _push(package, "--json")
     assert done.exit_code == 0, done.output
     files = _files(hub)
     assert not [name for name, data in files.items() if data == b"hush"]
-    assert "link" not in files
+    assert "link" not in files and set(HARMLESS) <= set(files)
     left_out = json.loads(done.stdout)["left_out"]
     assert left_out[".env"] == "may hold a secret" and left_out["link"] == "a link"
 
 
 @pytest.mark.parametrize(
     "secret",
-    [TOKEN, "sk-" + "a1" * 20, "ghp_" + "b" * 36, "-----BEGIN RSA PRIVATE KEY-----"],
-    ids=["hub", "openai", "github", "key"],
+    [
+        TOKEN,
+        "sk-" + "a1" * 20,
+        "ghp_" + "b" * 36,
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "aws_secret_access_key = " + "aB3/" * 10,
+        "ASIA" + "A1" * 8,
+        "xoxb-" + "1" * 12 + "-" + "a" * 24,
+    ],
+    ids=["hub", "openai", "github", "key", "aws", "aws-id", "slack"],
 )
 def test_a_secret_inside_a_file_is_found(secret: str, hub: HubOfUploads, package: Path) -> None:
     (package / "server" / "notes.py").write_text(f"A = 1\nB = '{secret}'\n")
@@ -160,12 +190,86 @@ def test_exclusions(hub: HubOfUploads, package: Path) -> None:
     assert not {"notes/idea.md", "big.bin"} & set(_files(hub))
 
 
-def test_what_git_ignores_stays_here(hub: HubOfUploads, package: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(package)], check=True)
-    (package / "private.json").write_text("{}")
-    (package / ".gitignore").write_text("private.json\n")
+SOURCE = """
+PASSWORD = os.environ["PASSWORD"]
+password: str = "swordfish"  # the word that players look for
+aws_secret_access_key = os.environ["AWS_SECRET_ACCESS_KEY"]
+risk-based-learning-of-agents-in-large-worlds
+"""
+
+
+def test_ordinary_source_is_no_secret(hub: HubOfUploads, package: Path) -> None:
+    (package / "server" / "game.py").write_text(SOURCE)
     assert _push(package).exit_code == 0
-    assert "private.json" not in _files(hub)
+    assert "server/game.py" in _files(hub)
+
+
+@pytest.fixture
+def ignoring(package: Path) -> Path:
+    (package / "private.json").write_text("{}")
+    (package / "server" / "notes.txt").write_text("hush")
+    (package / ".gitignore").write_text("private.json\n")
+    (package / "server" / ".gitignore").write_text("*.txt\n")
+    return package
+
+
+def _ignored_stay_here(hub: HubOfUploads, package: Path) -> None:
+    done = _push(package, "--json")
+    assert done.exit_code == 0, done.output
+    assert not {"private.json", "server/notes.txt"} & set(_files(hub))
+    assert json.loads(done.stdout)["left_out"]["private.json"] == "ignored by git"
+    assert "models.py" in _files(hub)
+
+
+def test_what_git_ignores_stays_here(hub: HubOfUploads, ignoring: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(ignoring)], check=True)
+    _ignored_stay_here(hub, ignoring)
+
+
+def test_likewise_where_there_is_no_repository(hub: HubOfUploads, ignoring: Path) -> None:
+    _ignored_stay_here(hub, ignoring)
+
+
+def test_likewise_where_git_trusts_it_not(
+    hub: HubOfUploads, ignoring: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outer = ignoring.parent
+    subprocess.run(["git", "init", "-q", str(outer)], check=True)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    (ignoring / "models.txt").write_text("hush")
+    (ignoring / "other.txt").write_text("hush")
+    (outer / ".gitignore").write_text("models.txt\n")
+    (outer / ".git" / "info" / "exclude").write_text("other.txt\n")
+    _ignored_stay_here(hub, ignoring)
+    assert not {"models.txt", "other.txt"} & set(_files(hub))
+
+
+def test_likewise_where_a_repository_around_it_ignores_all_of_it(
+    hub: HubOfUploads, ignoring: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", str(ignoring.parent)], check=True)
+    (ignoring.parent / ".gitignore").write_text(f"{ignoring.name}/\n")
+    _ignored_stay_here(hub, ignoring)
+
+
+def test_likewise_inside_a_hook_of_another_repository(
+    hub: HubOfUploads, ignoring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    _ignored_stay_here(hub, ignoring)
+
+
+def test_without_git_nobody_knows_what_is_ignored(
+    hub: HubOfUploads, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (package / ".gitignore").unlink()
+    assert _push(package).exit_code == 0
+    (package / ".gitignore").write_text("private.json\n")
+    done = _push(package, "--repo-id", "me/other")
+    assert done.exit_code == 1
+    assert "There is a .gitignore" in done.stderr and "Install git" in done.stderr
+    assert "me/other" not in hub.spaces
 
 
 def test_a_change_is_proposed(hub: HubOfUploads, package: Path) -> None:

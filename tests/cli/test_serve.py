@@ -19,8 +19,9 @@ import pytest
 from click.testing import CliRunner
 
 from openenv_gym import errors
+from openenv_gym.cli import reloading as reloading_module
 from openenv_gym.cli.main import main
-from openenv_gym.cli.reloading import syntax_problem
+from openenv_gym.cli.reloading import serve_and_reload, syntax_problem
 
 
 APP = """
@@ -140,6 +141,63 @@ def test_an_edit_is_served_and_clients_are_told(reloading: tuple[Command, Path, 
     env = _make(uds)
     assert env.reset()[0] == 3
     env.close()
+
+
+def test_a_broken_file_is_not_run_after_another_one_was_saved(
+    reloading: tuple[Command, Path, str],
+) -> None:
+    command, app, uds = reloading
+    env = _make(uds)
+    assert env.reset()[0] == 1
+    app.write_text("class World(:\n")
+    command.says("waiting for the next edit")
+    (app.parent / "helper.py").write_text("x = 1\n")
+    assert "app.py:1" in command.says("waiting for the next edit")
+    assert env.step(4)[0] == 4  # the server goes on as it was
+    app.write_text(APP.replace("FIRST", "2"))
+    command.says("Serving reload_env on")
+    with pytest.raises(errors.ServerReloadedError):
+        env.step(4)
+    env.close()
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+SLEEP = "import time; time.sleep(300)"
+SLEEP_ON = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print()); {SLEEP}"
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("code", [SLEEP, SLEEP_ON], ids=["willing", "unwilling"])
+def test_a_signal_while_the_server_starts_anew_ends_that_one(
+    code: str, signals: None, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def start(argv: list[str]) -> subprocess.Popen[bytes]:
+        servers.append(subprocess.Popen([sys.executable, "-c", code if servers else SLEEP]))
+        if len(servers) == 1:
+            (package / "server" / "app.py").write_text("x = 1\n")
+        else:
+            time.sleep(0.5)  # it has come as far as that
+            os.kill(os.getpid(), signal.SIGTERM)
+        return servers[-1]
+
+    monkeypatch.setattr(reloading_module, "_start", start)
+    monkeypatch.setattr(reloading_module, "_END_S", 0.5)
+    try:
+        assert serve_and_reload(["reload_env", "--drain-s", "0.5"], package) == 0
+        assert [server.poll() is None for server in servers] == [False, False]
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
 
 
 def test_clients_of_a_vector_by_tcp_are_told(package: Path) -> None:

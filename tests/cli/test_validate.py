@@ -80,15 +80,34 @@ def test_a_folder_whose_name_has_a_space(tmp_path: Path) -> None:
     assert done.exit_code == 0 and "33 of 33" in done.stdout
 
 
-def test_what_runs_strangers_code_is_looked_at_in_a_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def strangers(tmp_path: Path) -> Path:
+    """Return a package that runs strangers' code, and notes where it was imported."""
     folder = write_package("burrow", tmp_path, "basic")
     manifest = folder / "openenv.yaml"
     manifest.write_text(manifest.read_text().replace("untrusted: false", "untrusted: true"))
+    with (folder / "server" / "app.py").open("a") as app:
+        app.write(f"\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
+    return folder
+
+
+def test_what_runs_strangers_code_is_looked_at_in_a_container(
+    strangers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere")
-    done = _run(str(folder), "--level", "runtime")
+    done = _run(str(strangers), "--level", "runtime")
     assert done.exit_code == 1 and "No Docker daemon answers" in done.stdout
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("provider", ["process", "thread"])
+def test_what_runs_strangers_code_is_run_nowhere_else(
+    provider: str, strangers: Path, tmp_path: Path
+) -> None:
+    done = _run(str(strangers), "--level", "runtime", "--provider", provider)
+    assert done.exit_code == 1 and "contains nothing of what that code does" in done.stdout
+    assert "--provider docker" in done.stdout and "FAILED" in done.stdout
+    assert not (tmp_path / "ran").exists()
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+from openenv_gym.cli.init import write_package
 
 
 ROOT = Path(__file__).parents[2]
 
 
-def _pytest(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _pytest(directory: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "openenv_gym.conformance.plugin"]
     settings = directory / "pytest.ini"
     settings.write_text("[pytest]\n")
@@ -19,6 +22,7 @@ def _pytest(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str
         cwd=directory,
         capture_output=True,
         text=True,
+        env={**os.environ, **environ},
     )
 
 
@@ -37,6 +41,19 @@ def test_a_broken_one_fails(tmp_path: Path) -> None:
     done = _pytest(tmp_path, *place)
     assert done.returncode == 1
     assert "openenv[package: ids]" in done.stdout and "-> Name one under `ids`" in done.stdout
+
+
+def test_strangers_code_is_not_run_on_the_host(tmp_path: Path) -> None:
+    folder = write_package("burrow", tmp_path, "basic")
+    manifest = folder / "openenv.yaml"
+    manifest.write_text(manifest.read_text().replace("untrusted: false", "untrusted: true"))
+    with (folder / "server" / "app.py").open("a") as app:
+        app.write(f"\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
+    place = ["--openenv-env", str(folder), "--openenv-level", "runtime"]
+    (tmp_path / "elsewhere").mkdir()  # where pytest finds no tests of the package's own
+    done = _pytest(tmp_path / "elsewhere", *place, DOCKER_HOST=f"unix://{tmp_path}/nowhere")
+    assert done.returncode == 1 and "No Docker daemon answers" in done.stdout
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_folder_that_is_no_package(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openenv_gym import errors
 from openenv_gym.conformance import RULES, Level, Subject, rules_of, run_rules
 from openenv_gym.conformance.play import Moment, play, where_different
 from openenv_gym.doctor.checks import Check, State
@@ -53,6 +54,18 @@ def test_a_defect_is_named(name: str, rule: str) -> None:
     with Subject(f"tests.conformance.worlds:{name}", provider="thread") as subject:
         check = found.check(subject)
     assert check.state is State.FAILED and check.fix
+
+
+def test_what_takes_actions_that_are_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    (rule,) = [each for each in RULES if each.name == "wrong actions"]
+    with Subject("tests.conformance.worlds:Clips", provider="thread") as subject:
+        assert rule.check(subject).state is State.OK
+    # A server of this library refuses by itself; others need not.
+    monkeypatch.setattr("openenv_gym.server.host.check_hosted_action", lambda space, action: None)
+    with Subject("tests.conformance.worlds:TakesAnyAction", provider="thread") as subject:
+        check = rule.check(subject)
+    assert check.state is State.FAILED
+    assert check.found == "None is taken, and Discrete(3) has no such action"
 
 
 def test_what_it_need_not_have() -> None:
@@ -125,6 +138,16 @@ def test_files_that_do_not(package: Path, file: str, text: str | None, rule: str
     assert checks[rule].state is State.FAILED and checks[rule].fix
 
 
+def test_strangers_code_is_refused_whoever_names_it() -> None:
+    """Without a folder, too, and as a module of it."""
+    for package in ("coding_env", "coding_env.server.app:app"):
+        with (
+            Subject(package, provider="thread") as subject,
+            pytest.raises(errors.IsolationError, match="coding_env"),
+        ):
+            subject.make()
+
+
 def test_a_package_for_gymnasium_alone_needs_no_types(package: Path) -> None:
     for name in ("models.py", "client.py"):
         (package / name).unlink()
@@ -149,8 +172,9 @@ def test_tools_are_called_as_they_want_to_be() -> None:
     assert checks["rewards and flags"].found == "rewards from 0 to 9"
 
 
-def test_of_what_is_legal_chance_takes_that_alone() -> None:
-    with Subject("tests.conformance.worlds:Picky", provider="thread") as subject:
+@pytest.mark.parametrize("name", ["Picky", "PickyInWords", "PickyInSeveralFields"])
+def test_of_what_is_legal_chance_takes_that_alone(name: str) -> None:
+    with Subject(f"tests.conformance.worlds:{name}", provider="thread") as subject:
         assert {moment.observation for moment in play(subject.make(), 20, seed=1)} == {0, 2}
 
 

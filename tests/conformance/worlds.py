@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Any, ClassVar, Literal
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+import gymnasium
+import numpy as np
+from pydantic import BaseModel, Field
 
 from openenv_gym import (
     Action,
@@ -145,3 +148,87 @@ class Picky(Good):
         assert action.number in (0, 2)
         self.number = action.number
         return self.see(over=self.count_step() >= 25)
+
+
+class Way(Action):
+    move: Literal["north", "east", "south"]
+
+
+class PickyInWords(Picky):
+    """Likewise, where the legal actions are told by name."""
+
+    action_model = Way
+
+    def legal_actions(self) -> list[Any]:
+        return [Way(move="north"), {"move": "south"}]
+
+    def step(self, action: Any) -> Sight:
+        assert action.move in ("north", "south")
+        self.number = ["north", "east", "south"].index(action.move)
+        return self.see(over=self.count_step() >= 25)
+
+
+class Colour(Enum):
+    RED = 7
+    BLUE = "blue"
+
+
+class Corner(BaseModel):
+    x: int = Field(ge=5, le=9)
+    side: Literal["left", "right"]
+
+
+class Brush(Action):
+    colour: Colour
+    corner: Corner
+    strokes: Annotated[list[Literal["up", "down"]], Field(min_length=2, max_length=2)]
+    wet: bool = False
+    text: str = Field(default="", max_length=3)
+
+
+class PickyInSeveralFields(Picky):
+    """Likewise, where an action has several fields."""
+
+    action_model = Brush
+
+    def legal_actions(self) -> list[Any]:
+        left = Corner(x=6, side="left")
+        return [
+            Brush(colour=Colour.RED, corner=left, strokes=["down", "up"], wet=True),
+            {
+                "colour": "blue",
+                "corner": {"x": 9, "side": "right"},
+                "strokes": ["up", "up"],
+                "text": "a",
+            },
+        ]
+
+    def step(self, action: Any) -> Sight:
+        taken = [Brush.model_validate(each) for each in self.legal_actions()]
+        assert action in taken, action
+        self.number = 2 * taken.index(action)
+        return self.see(over=self.count_step() >= 25)
+
+
+class Clips(gymnasium.Env[Any, Any]):
+    """Makes something of every number, as many environments do."""
+
+    observation_space = gymnasium.spaces.Box(-9, 9, (), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.float32(self.np_random.uniform(-1, 1)), {}
+
+    def step(self, action: Any) -> Any:
+        try:
+            number = float(action)
+        except (TypeError, ValueError):
+            number = 0.0
+        return np.float32(np.clip(number, -1, 1)), 0.0, False, False, {}
+
+
+class TakesAnyAction(Clips):
+    """Makes something of what is no number, too; so it is where a server lets it."""
+
+    action_space = gymnasium.spaces.Discrete(3)
