@@ -13,8 +13,6 @@ from typing import Any
 
 import click
 
-from openenv_gym.policies import Chance, describe_calls
-
 
 __all__ = ["Policy", "load_policy", "random_policy"]
 
@@ -31,6 +29,8 @@ def random_policy(envs: Any, seed: int | None) -> Policy:
             calls are drawn.
         seed: Of the first generator; the next has the next integer.
     """
+    from openenv_gym.policies import Chance, describe_calls
+
     chance = Chance(envs.single_action_space, envs.num_envs, describe_calls(envs))
     for number in range(envs.num_envs):
         chance.seed(number, None if seed is None else seed + number)
