@@ -6,6 +6,7 @@ of each and on who acts, and on nothing that was played before.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
@@ -109,8 +110,8 @@ class _Function:
 
     def act(self, observations: Any, infos: dict[str, Any]) -> Any:
         actions = self._function(*(observations, infos, self._generators)[: self._takes])
-        # It is kept as what was done, and may be memory that the function uses again.
-        return actions.copy() if isinstance(actions, np.ndarray) else actions
+        # It is kept as what was done, and may be memory that the function uses again, at any depth.
+        return copy.deepcopy(actions)
 
 
 def _imported(text: str) -> Any:
