@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from openenv_gym import errors
 from openenv_gym.providers.base import check_option
 from openenv_gym.ray.actors import Actors, Answer
-from openenv_gym.ray.crew import Crew, End, Limits, Open
+from openenv_gym.ray.crew import Crew, End, Limits, Open, Order
 from openenv_gym.ray.ledger import Ledger, Missing, Work, missing_error
 from openenv_gym.ray.playing import Amount
 from openenv_gym.ray.progress import Progress
@@ -27,6 +27,13 @@ __all__ = ["Collector", "collect"]
 
 _LOOK_S = 0.2
 _PLACE_S = 30.0  # so long a server may take to forget a worker that was killed
+_FIXED = {
+    "autoreset_mode": "NextStep",  # by which steps are told from resets
+    "copy": True,  # observations are kept beyond the next step
+    "observation_mode": "same",  # what all workers bring is one column
+    "on_failure": "raise",  # a server that begins anew, unseeded, would not be noticed
+}
+"""Options of `gymnasium.make_vec` with which alone the result is right, and why."""
 
 
 class _Ready(NamedTuple):
@@ -77,7 +84,8 @@ class Collector:
         progress: Show a line on standard error; None: where that is a terminal.
         worker_options: Options of the actors: ``{"num_cpus": 2, "resources": {...}}``. By default
             each takes one processor, and they are spread over the nodes.
-        **options: Of the environments, and of `gymnasium.make_vec`.
+        **options: Of the environments, and of `gymnasium.make_vec`, but for those that say how
+            observations lie in memory and how sub-environments go on.
 
     Attributes:
         missing: What the last collection lacks.
@@ -131,7 +139,7 @@ class Collector:
             )
         self._allow_missing = allow_missing
         self._progress = progress
-        options = {"num_envs": self._num_envs, **options}
+        options = {"num_envs": self._num_envs, **_free(options)}
         if servers is None:
             options["provider"] = provider
             if not entry.untrusted:  # those have a server for each sub-environment
@@ -210,7 +218,10 @@ class Collector:
         return {number: dict(facts) for number, facts in self._actors.facts.items()}
 
     def close(self) -> None:
-        """End all workers, with their servers, and Ray where it was started here."""
+        """End all workers, with their servers, and Ray where it was started for collectors.
+
+        Where several collectors use that Ray, it ends with the last of them.
+        """
         self._actors.close()
         self._ready.clear()
 
@@ -270,7 +281,11 @@ class Collector:
 
     def _look(self, timeout_s: float) -> None:
         """Do what there is to do, and take what has come; wait for that at most so long."""
-        for order in self._crew.orders(time.monotonic()):
+        # The caller may have been away for longer than a worker may take: what has come meanwhile
+        # is taken first, and nobody is late whose answer is there.
+        for answer in self._actors.answers(0.0):
+            self._take(answer)
+        for order in self._orders():
             if isinstance(order, End):
                 self._actors.end(order.worker)
             elif isinstance(order, Open):
@@ -283,17 +298,23 @@ class Collector:
         for answer in self._actors.answers(timeout_s):
             self._take(answer)
 
+    def _orders(self) -> list[Order]:
+        """Return what is to be done; nothing more where the environments cannot be made."""
+        return [] if self._fatal is not None else self._crew.orders(time.monotonic())
+
     def _take(self, answer: Answer) -> None:
         now_s = time.monotonic()
         number, outcome = answer.worker, answer.outcome
         if isinstance(outcome, Exception):
-            self._crew.worker_lost(number, _words(outcome), now_s)
+            self._cause = outcome
+            self._crew.worker_lost(number, _words_of_ray(outcome), now_s)
         elif outcome.kind == "failed":
             self._cause = outcome.error
             if answer.played:
                 self._crew.failed(number, _words(outcome.error), now_s)
             else:
                 self._fatal = outcome.error
+                self._crew.closed(number)
         elif outcome.kind == "lost":
             self._cause = outcome.error
             lose = self._crew.server_lost if answer.played else self._crew.refused
@@ -309,7 +330,8 @@ class Collector:
         """Bring a batch here; None where it is lost, and will be played again."""
         batch = self._actors.fetch(ready.data)
         if isinstance(batch, Exception):
-            self._crew.data_lost(ready.work, ready.worker, _words(batch))
+            self._cause = batch
+            self._crew.data_lost(ready.work, ready.worker, _words_of_ray(batch))
             return None
         self._crew.taken()
         return batch
@@ -338,6 +360,16 @@ def _words(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {text[0] if text else ''}"
 
 
+def _words_of_ray(error: Exception) -> str:
+    """Return what Ray says of a task that raised, or of an actor that is gone, in a line."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):  # of a task: its words begin with the task's name
+        return _words(cause)
+    # They begin with the actor's name and number, and end with what happened to it.
+    lines = [line.strip() for line in errors.printable(str(error)).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
+
+
 def _amount(steps: int | None, episodes: int | None) -> Amount:
     if (steps is None) == (episodes is None):
         raise errors.InvalidOptionError(
@@ -352,6 +384,18 @@ def _amount(steps: int | None, episodes: int | None) -> Amount:
 def _count(name: str, value: Any) -> int:
     check_option(name, value, "an integer of at least 1", type(value) is int and value >= 1)
     return int(value)
+
+
+def _free(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that are the caller's to choose.
+
+    Raises:
+        InvalidOptionError: Another one has a value with which the result would be wrong.
+    """
+    for name, fixed in _FIXED.items():
+        value = getattr(options.get(name), "value", options.get(name, fixed))
+        check_option(name, value, f"{fixed!r}, without which rollouts are wrong", value == fixed)
+    return {name: value for name, value in options.items() if name not in _FIXED}
 
 
 def _seed(value: Any) -> int:
