@@ -86,6 +86,25 @@ def test_rows_of_a_file(tmp_path: Path, compression: str) -> None:
             file.step(250)
 
 
+def _family(children: int, levels: int, odd: bool) -> Any:
+    """Return somebody with so many children, who have as many, over some generations."""
+    if not levels:
+        return 1.0 if odd else 1
+    extra = {"odd": None} if odd else {}
+    return {
+        "children": [_family(children, levels - 1, odd != bool(n)) for n in range(children)],
+        **extra,
+    }
+
+
+@pytest.mark.parametrize("levels", range(1, 10))
+def test_values_that_vary_at_every_depth(tmp_path: Path, levels: int) -> None:
+    infos = [_family(1 + at % 2, levels, at % 3 == 0) for at in range(7)]
+    steps = [recording.Step(at, 0, 0, 0.0, False, False, info) for at, info in enumerate(infos)]
+    with recording.open(write(tmp_path / "x", steps)) as file:
+        assert file.closed and strict_equal([file.step(at).info for at in range(7)], infos)
+
+
 def test_what_is_kept_is_a_copy(tmp_path: Path) -> None:
     writer = recording.RolloutWriter(tmp_path / "x", {})
     same = np.zeros(2)
