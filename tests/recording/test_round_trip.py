@@ -123,6 +123,19 @@ def test_what_is_kept_is_a_copy(tmp_path: Path) -> None:
     assert [len(step.info["objects"][0]) for step in steps] == [2, 3, 4]
 
 
+@pytest.mark.parametrize("kind", [np.ndarray, np.recarray])
+def test_a_structure_is_kept_as_it_was(tmp_path: Path, kind: Any) -> None:
+    table = np.zeros(2, np.dtype([("a", "u1"), ("b", "<f8")], align=True)).view(kind)
+    writer = recording.RolloutWriter(tmp_path / "x", {})
+    for at in range(3):
+        table["b"] = at
+        writer.add_step(0, table[0], 0.0, False, False, {"inner": [table[1]]})
+    writer.close()
+    with recording.open(tmp_path / "x") as file:
+        assert [float(file.step(at).observation["b"]) for at in range(3)] == [0, 1, 2]
+        assert [float(file.step(at).info["inner"][0]["b"]) for at in range(3)] == [0, 1, 2]
+
+
 def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:
     writer = recording.RolloutWriter(tmp_path / "x", {})
     writer.add_step(0, 0, 0.0, False, False, {})
