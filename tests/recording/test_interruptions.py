@@ -35,6 +35,7 @@ class Interrupting:
 
     def __enter__(self) -> Interrupting:
         self._before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # or Python 3.12 reports instructions of no frame
         sys.settrace(self._enter)
         return self
 
