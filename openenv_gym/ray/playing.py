@@ -21,7 +21,7 @@ from openenv_gym.errors import InvalidOptionError
 from openenv_gym.policies import Chance, describe_calls
 from openenv_gym.ray.rollouts import Rollouts
 from openenv_gym.vector.batches import batches_of
-from openenv_gym.vector.infos import merge_infos, take_infos
+from openenv_gym.vector.infos import renew_infos
 
 
 __all__ = ["Actor", "Amount", "load_actor", "play"]
@@ -298,14 +298,7 @@ class _Play:
         if not again.any():
             return observations, infos
         fresh, fresh_infos = self._envs.reset(seed=seeds, options={"reset_mask": again})
-        kept = [
-            (rows, take_infos(each, rows))
-            for each, rows in (
-                (infos, np.flatnonzero(~again)),
-                (fresh_infos, np.flatnonzero(again)),
-            )
-        ]
-        return fresh, merge_infos(kept, len(again))
+        return fresh, renew_infos(infos, fresh_infos, again)
 
     def _kept_span(self, row: int, end: int) -> _Span:
         return next(
