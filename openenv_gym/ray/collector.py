@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openenv_gym import errors
-from openenv_gym.providers.base import check_option
 from openenv_gym.ray.actors import Actors, Answer
+from openenv_gym.ray.arguments import read_amount, read_count, read_options, read_seed
 from openenv_gym.ray.crew import Crew, End, Limits, Open, Order
 from openenv_gym.ray.ledger import Ledger, Missing, Work, missing_error
-from openenv_gym.ray.playing import Amount
 from openenv_gym.ray.progress import Progress
 from openenv_gym.ray.rollouts import Rollouts, merge
 from openenv_gym.ray.sites import site_of
@@ -27,13 +26,7 @@ __all__ = ["Collector", "collect"]
 
 _LOOK_S = 0.2
 _PLACE_S = 30.0  # so long a server may take to forget a worker that was killed
-_FIXED = {
-    "autoreset_mode": "NextStep",  # by which steps are told from resets
-    "copy": True,  # observations are kept beyond the next step
-    "observation_mode": "same",  # what all workers bring is one column
-    "on_failure": "raise",  # a server that begins anew, unseeded, would not be noticed
-}
-"""Options of `gymnasium.make_vec` with which alone the result is right, and why."""
+_WORDS = 240  # of an error of Ray's, which goes on with what one could look at
 
 
 class _Ready(NamedTuple):
@@ -122,15 +115,15 @@ class Collector:
         **options: Any,
     ) -> None:
         entry = lookup(env_id.removeprefix("openenv_gym:"))
-        self._amount = _amount(steps, episodes)
-        self._num_envs = _count("num_envs", num_envs)
-        num_workers = _count("num_workers", num_workers)
-        self._rollouts = _count(
+        self._amount = read_amount(steps, episodes)
+        self._num_envs = read_count("num_envs", num_envs)
+        num_workers = read_count("num_workers", num_workers)
+        self._rollouts = read_count(
             "rollouts", num_workers * num_envs if rollouts is None else rollouts
         )
-        self._per_batch = _count("rollouts_per_batch", rollouts_per_batch or num_envs)
-        self._attempts = _count("attempts", attempts)
-        self._seed = _seed(seed)
+        self._per_batch = read_count("rollouts_per_batch", rollouts_per_batch or num_envs)
+        self._attempts = read_count("attempts", attempts)
+        self._seed = read_seed(seed)
         self._policy, self._weights, self._version = policy, weights, 0
         self._sites = [site_of(server) for server in servers or ()]
         if servers is not None and (not self._sites or provider is not None):
@@ -139,14 +132,14 @@ class Collector:
             )
         self._allow_missing = allow_missing
         self._progress = progress
-        options = {"num_envs": self._num_envs, **_free(options)}
+        options = {"num_envs": self._num_envs, **read_options(options)}
         if servers is None:
             options["provider"] = provider
             if not entry.untrusted:  # those have a server for each sub-environment
                 options.setdefault("num_servers", 1)
         else:
             options.setdefault("wait_s", _PLACE_S)
-        ahead = 3 * num_workers if max_ahead is None else _count("max_ahead", max_ahead)
+        ahead = 3 * num_workers if max_ahead is None else read_count("max_ahead", max_ahead)
         self._crew = Crew(
             num_workers=num_workers,
             num_servers=len(self._sites),
@@ -187,7 +180,9 @@ class Collector:
             raise errors.SessionClosedError("This collector was closed.", hint="Make another one.")
         if weights is not None:
             self._weights, self._version, self._acting = weights, self._version + 1, None
-        works = _works(self._rollouts, self._per_batch, self._seed if seed is None else _seed(seed))
+        works = _works(
+            self._rollouts, self._per_batch, self._seed if seed is None else read_seed(seed)
+        )
         return self._collect(works)
 
     def collect(self, *, seed: int | None = None, weights: Any = None) -> Rollouts:
@@ -367,37 +362,4 @@ def _words_of_ray(error: Exception) -> str:
         return _words(cause)
     # They begin with the actor's name and number, and end with what happened to it.
     lines = [line.strip() for line in errors.printable(str(error)).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
-
-
-def _amount(steps: int | None, episodes: int | None) -> Amount:
-    if (steps is None) == (episodes is None):
-        raise errors.InvalidOptionError(
-            f"steps={steps!r}, episodes={episodes!r}: expected one of them, for each rollout.",
-            field="steps",
-        )
-    if steps is not None:
-        return Amount(_count("steps", steps), "steps")
-    return Amount(_count("episodes", episodes), "episodes")
-
-
-def _count(name: str, value: Any) -> int:
-    check_option(name, value, "an integer of at least 1", type(value) is int and value >= 1)
-    return int(value)
-
-
-def _free(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that are the caller's to choose.
-
-    Raises:
-        InvalidOptionError: Another one has a value with which the result would be wrong.
-    """
-    for name, fixed in _FIXED.items():
-        value = getattr(options.get(name), "value", options.get(name, fixed))
-        check_option(name, value, f"{fixed!r}, without which rollouts are wrong", value == fixed)
-    return {name: value for name, value in options.items() if name not in _FIXED}
-
-
-def _seed(value: Any) -> int:
-    check_option("seed", value, "an integer of at least 0", type(value) is int and value >= 0)
-    return int(value)
+    return f"{type(error).__name__}: {lines[-1] if lines else '':.{_WORDS}}"

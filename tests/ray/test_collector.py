@@ -142,12 +142,13 @@ class ActorError(Exception):
     ("outcome", "words"),
     [
         (TaskError(ValueError("no cluster here\nat all")), "ValueError: no cluster here"),
+        (ActorError("Gone. " * 900), f"ActorError: {'Gone. ' * 40}\n"),
         (
             ActorError("The actor died.\n\tactor_id: 17\nModuleNotFoundError: no poker\n\n"),
             "ActorError: ModuleNotFoundError: no poker",
         ),
     ],
-    ids=["task", "actor"],
+    ids=["task", "words", "actor"],
 )
 def test_what_a_worker_died_of_is_told(clock: Clock, outcome: Exception, words: str) -> None:
     made, actors = collecting(attempts=1)
