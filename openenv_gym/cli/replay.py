@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from openenv_gym.recording import ReplayResult, RolloutFile
     from openenv_gym.recording.episodes import Episode
 
-__all__ = ["recording_argument", "replay", "view", "warn_of_damage"]
+__all__ = ["known", "recording_argument", "replay", "view", "warn_of_damage"]
 
 recording_argument = click.argument(
     "path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -121,6 +122,13 @@ def warn_of_damage(file: RolloutFile) -> None:
         click.echo(f"warning: {printable(str(file.damage))}", err=True)
     elif not file.closed:
         click.echo("warning: the recording was not completed; what was written is read.", err=True)
+
+
+def known(facts: Any) -> Any:
+    """Return facts as JSON has them: None in the place of numbers that it knows nothing of."""
+    if isinstance(facts, dict):
+        return {key: known(fact) for key, fact in facts.items()}
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 def _episode(file: RolloutFile, number: int) -> Episode:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openenv_gym.cli.options import import_named
-from openenv_gym.cli.replay import recording_argument, warn_of_damage
+from openenv_gym.cli.replay import known, recording_argument, warn_of_damage
 from openenv_gym.cli.tables import show_table
 
 
@@ -65,14 +65,15 @@ def rescore(
         _write(found, out)
     rows = {
         name: {
-            "recorded": _known(score.means[0]),
-            "rescored": _known(score.means[1]),
+            "recorded": score.means[0],
+            "rescored": score.means[1],
             "differing": score.differing,
         }
         for name, score in found.scores.items()
     }
     if as_json:
-        click.echo(json.dumps({"file": str(path), "steps": len(found.steps), "scores": rows}))
+        facts = {"file": str(path), "steps": len(found.steps), "scores": rows}
+        click.echo(json.dumps(known(facts), allow_nan=False))
         return
     show_table(
         ["score", "recorded", "rescored", "steps that differ"],
@@ -114,9 +115,5 @@ def _write(found: Rescored, out: Path) -> None:
         raise click.ClickException(f"{out} cannot be written: {error.strerror}.") from error
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _shown(value: Any) -> str:
-    return "-" if value is None else f"{value:.6g}"
+    return "-" if math.isnan(value) else f"{value:.6g}"

@@ -15,10 +15,12 @@ from typing import Any
 import click
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from openenv_gym.cli.options import environment_options, provider_option
 from openenv_gym.cli.policies import Policy, load_policy, random_policy
+from openenv_gym.cli.replay import known
 
 
 __all__ = ["rollout"]
@@ -42,6 +44,8 @@ class Tally:
         """Return it as plain data; what no episode has told is None."""
         returns = np.asarray(self.returns)
         some = len(self.returns) > 0
+        with np.errstate(invalid="ignore"):  # of what is infinite there is none
+            deviation = float(returns.std()) if some else None
         return {
             "num_envs": self.num_envs,
             "steps": self.steps,
@@ -51,7 +55,7 @@ class Tally:
             "terminated": self.terminated,
             "truncated": len(self.returns) - self.terminated,
             "return_mean": float(returns.mean()) if some else None,
-            "return_std": float(returns.std()) if some else None,
+            "return_std": deviation,
             "return_min": float(returns.min()) if some else None,
             "return_max": float(returns.max()) if some else None,
             "length_mean": float(np.mean(self.lengths)) if some else None,
@@ -160,8 +164,9 @@ def rollout(
 
 
 def _play(envs: Any, policy: Policy, steps: int, seed: int | None) -> Tally:
-    from openenv_gym.vector.infos import info_of
+    from openenv_gym.vector.infos import info_of, renew_infos
 
+    mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     tally = Tally(envs.num_envs)
     returns = np.zeros(envs.num_envs)
     lengths = np.zeros(envs.num_envs, dtype=np.int64)
@@ -184,8 +189,8 @@ def _play(envs: Any, policy: Policy, steps: int, seed: int | None) -> Tally:
             observations, rewards, terminated, truncated, infos = envs.step(
                 concatenate(space, actions, batch)
             )
-            # What follows the end of an episode is a reset, and no step.
-            played = ~over
+            # What follows the end of an episode may be a reset, and no step.
+            played = ~over if mode == AutoresetMode.NEXT_STEP else np.ones_like(over)
             returns[played] += rewards[played]
             lengths[played] += 1
             over = played & (terminated | truncated)
@@ -196,6 +201,9 @@ def _play(envs: Any, policy: Policy, steps: int, seed: int | None) -> Tally:
                 tally.terminated += bool(terminated[number])
             returns[over] = 0
             lengths[over] = 0
+            if mode == AutoresetMode.DISABLED and over.any():
+                observations, fresh = envs.reset(options={"reset_mask": over})
+                infos = renew_infos(infos, fresh, over)
             now_s = time.monotonic()
             tally.seconds = now_s - begin_s
             unshown += 1
@@ -260,7 +268,7 @@ def _show(env_id: str, tally: Tally, files: dict[str, Path | None], *, as_json: 
     written = {name: None if path is None else str(path) for name, path in files.items()}
     facts = {"id": env_id, **tally.as_json(), **written}
     if as_json:
-        click.echo(json.dumps(facts))
+        click.echo(json.dumps(known(facts), allow_nan=False))
         return
     rows = [
         ("environment", f"{env_id}, {tally.num_envs} of them"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from openenv_gym import errors
@@ -42,7 +44,7 @@ class Answer(NamedTuple):
 class Actors:
     """Workers by their numbers. Ends them when it is closed, dropped, or with this process.
 
-    Where Ray does not run yet, it is started here, and ended with the workers.
+    Where Ray does not run yet, it is started here, and ended with the last who use it.
 
     Args:
         env_id: See `Worker`.
@@ -71,11 +73,7 @@ class Actors:
         self.facts: dict[int, dict[str, Any]] = {}
         self._actors: dict[int, Any] = {}
         self._tasks: dict[Any, tuple[int, bool, Any]] = {}
-        # Ray's own way of starting itself, but for what it would tell others about its use.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        ours = not self._ray.is_initialized()
-        if ours:
-            self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+        ours = _join(self._ray)
         self._finalizer = weakref.finalize(self, _end_all, self._ray, self._actors, ours)
 
     @property
@@ -84,7 +82,7 @@ class Actors:
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """End all workers, with their servers, and Ray where it was started here."""
+        """End all workers, with their servers, and Ray where it is ours and nobody else's."""
         self._finalizer()
         self.facts.clear()
         self._tasks.clear()
@@ -160,10 +158,68 @@ def _ray() -> Any:
     return ray
 
 
-def _end_all(ray: Any, actors: dict[int, Any], ours: bool) -> None:
+@dataclass
+class _Ours:
+    """Ray as it was started here.
+
+    Attributes:
+        place: Which one: Ray may have been ended since, and started again by somebody.
+        users: How many `Actors` have workers there.
+    """
+
+    place: tuple[Any, ...]
+    users: int = 1
+
+
+_LOCK = threading.RLock()  # actors that are dropped may be ended while others are made
+_ours: _Ours | None = None
+
+
+def _place_of(ray: Any) -> tuple[Any, ...]:
+    context = ray.get_runtime_context()
+    return context.get_node_id(), context.get_job_id()
+
+
+def _join(ray: Any) -> _Ours | None:
+    """Use the Ray that runs, or start one; None where it is somebody else's."""
+    global _ours
+    with _LOCK:
+        if _ours is not None:
+            _ours.users += 1  # first of all: nobody ends it from here on
+            if ray.is_initialized() and _ours.place == _place_of(ray):
+                return _ours
+        if ray.is_initialized():
+            return None
+        # Ray's own way of starting itself, but for what it would tell others about its use.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+        _ours = _Ours(_place_of(ray))
+        return _ours
+
+
+def _leave(ray: Any, ours: _Ours) -> None:
+    """Use our Ray no more, and end it where nobody does."""
+    global _ours
+    with _LOCK:
+        ours.users -= 1
+        if ours.users == 0 and ours is _ours:
+            _ours = None
+            if ray.is_initialized() and ours.place == _place_of(ray):
+                ray.shutdown()
+
+
+def _end_all(ray: Any, actors: dict[int, Any], ours: _Ours | None) -> None:
+    """End all workers, and our Ray where nobody else uses it."""
+    try:
+        if ray.is_initialized():
+            _end_actors(ray, actors)
+    finally:
+        if ours is not None:
+            _leave(ray, ours)
+
+
+def _end_actors(ray: Any, actors: dict[int, Any]) -> None:
     """End all workers: those that can close their environments, and then those that did not."""
-    if not ray.is_initialized():
-        return
     closing: Sequence[Any] = [actor.close.remote() for actor in actors.values()]
     if closing:
         with contextlib.suppress(Exception):  # whatever is wrong with them: they are killed next
@@ -171,5 +227,3 @@ def _end_all(ray: Any, actors: dict[int, Any], ours: bool) -> None:
     for actor in actors.values():
         ray.kill(actor)
     actors.clear()
-    if ours:
-        ray.shutdown()

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openenv_gym import errors
-from openenv_gym.providers.base import check_option
 from openenv_gym.ray.actors import Actors, Answer
-from openenv_gym.ray.crew import Crew, End, Limits, Open
+from openenv_gym.ray.arguments import read_amount, read_count, read_options, read_seed
+from openenv_gym.ray.crew import Crew, End, Limits, Open, Order
 from openenv_gym.ray.ledger import Ledger, Missing, Work, missing_error
-from openenv_gym.ray.playing import Amount
 from openenv_gym.ray.progress import Progress
 from openenv_gym.ray.rollouts import Rollouts, merge
 from openenv_gym.ray.sites import site_of
@@ -27,6 +26,7 @@ __all__ = ["Collector", "collect"]
 
 _LOOK_S = 0.2
 _PLACE_S = 30.0  # so long a server may take to forget a worker that was killed
+_WORDS = 240  # of an error of Ray's, which goes on with what one could look at
 
 
 class _Ready(NamedTuple):
@@ -77,7 +77,8 @@ class Collector:
         progress: Show a line on standard error; None: where that is a terminal.
         worker_options: Options of the actors: ``{"num_cpus": 2, "resources": {...}}``. By default
             each takes one processor, and they are spread over the nodes.
-        **options: Of the environments, and of `gymnasium.make_vec`.
+        **options: Of the environments, and of `gymnasium.make_vec`, but for those that say how
+            observations lie in memory and how sub-environments go on.
 
     Attributes:
         missing: What the last collection lacks.
@@ -114,15 +115,15 @@ class Collector:
         **options: Any,
     ) -> None:
         entry = lookup(env_id.removeprefix("openenv_gym:"))
-        self._amount = _amount(steps, episodes)
-        self._num_envs = _count("num_envs", num_envs)
-        num_workers = _count("num_workers", num_workers)
-        self._rollouts = _count(
+        self._amount = read_amount(steps, episodes)
+        self._num_envs = read_count("num_envs", num_envs)
+        num_workers = read_count("num_workers", num_workers)
+        self._rollouts = read_count(
             "rollouts", num_workers * num_envs if rollouts is None else rollouts
         )
-        self._per_batch = _count("rollouts_per_batch", rollouts_per_batch or num_envs)
-        self._attempts = _count("attempts", attempts)
-        self._seed = _seed(seed)
+        self._per_batch = read_count("rollouts_per_batch", rollouts_per_batch or num_envs)
+        self._attempts = read_count("attempts", attempts)
+        self._seed = read_seed(seed)
         self._policy, self._weights, self._version = policy, weights, 0
         self._sites = [site_of(server) for server in servers or ()]
         if servers is not None and (not self._sites or provider is not None):
@@ -131,14 +132,14 @@ class Collector:
             )
         self._allow_missing = allow_missing
         self._progress = progress
-        options = {"num_envs": self._num_envs, **options}
+        options = {"num_envs": self._num_envs, **read_options(options)}
         if servers is None:
             options["provider"] = provider
             if not entry.untrusted:  # those have a server for each sub-environment
                 options.setdefault("num_servers", 1)
         else:
             options.setdefault("wait_s", _PLACE_S)
-        ahead = 3 * num_workers if max_ahead is None else _count("max_ahead", max_ahead)
+        ahead = 3 * num_workers if max_ahead is None else read_count("max_ahead", max_ahead)
         self._crew = Crew(
             num_workers=num_workers,
             num_servers=len(self._sites),
@@ -179,7 +180,9 @@ class Collector:
             raise errors.SessionClosedError("This collector was closed.", hint="Make another one.")
         if weights is not None:
             self._weights, self._version, self._acting = weights, self._version + 1, None
-        works = _works(self._rollouts, self._per_batch, self._seed if seed is None else _seed(seed))
+        works = _works(
+            self._rollouts, self._per_batch, self._seed if seed is None else read_seed(seed)
+        )
         return self._collect(works)
 
     def collect(self, *, seed: int | None = None, weights: Any = None) -> Rollouts:
@@ -210,7 +213,10 @@ class Collector:
         return {number: dict(facts) for number, facts in self._actors.facts.items()}
 
     def close(self) -> None:
-        """End all workers, with their servers, and Ray where it was started here."""
+        """End all workers, with their servers, and Ray where it was started for collectors.
+
+        Where several collectors use that Ray, it ends with the last of them.
+        """
         self._actors.close()
         self._ready.clear()
 
@@ -270,7 +276,11 @@ class Collector:
 
     def _look(self, timeout_s: float) -> None:
         """Do what there is to do, and take what has come; wait for that at most so long."""
-        for order in self._crew.orders(time.monotonic()):
+        # The caller may have been away for longer than a worker may take: what has come meanwhile
+        # is taken first, and nobody is late whose answer is there.
+        for answer in self._actors.answers(0.0):
+            self._take(answer)
+        for order in self._orders():
             if isinstance(order, End):
                 self._actors.end(order.worker)
             elif isinstance(order, Open):
@@ -283,17 +293,23 @@ class Collector:
         for answer in self._actors.answers(timeout_s):
             self._take(answer)
 
+    def _orders(self) -> list[Order]:
+        """Return what is to be done; nothing more where the environments cannot be made."""
+        return [] if self._fatal is not None else self._crew.orders(time.monotonic())
+
     def _take(self, answer: Answer) -> None:
         now_s = time.monotonic()
         number, outcome = answer.worker, answer.outcome
         if isinstance(outcome, Exception):
-            self._crew.worker_lost(number, _words(outcome), now_s)
+            self._cause = outcome
+            self._crew.worker_lost(number, _words_of_ray(outcome), now_s)
         elif outcome.kind == "failed":
             self._cause = outcome.error
             if answer.played:
                 self._crew.failed(number, _words(outcome.error), now_s)
             else:
                 self._fatal = outcome.error
+                self._crew.closed(number)
         elif outcome.kind == "lost":
             self._cause = outcome.error
             lose = self._crew.server_lost if answer.played else self._crew.refused
@@ -309,7 +325,8 @@ class Collector:
         """Bring a batch here; None where it is lost, and will be played again."""
         batch = self._actors.fetch(ready.data)
         if isinstance(batch, Exception):
-            self._crew.data_lost(ready.work, ready.worker, _words(batch))
+            self._cause = batch
+            self._crew.data_lost(ready.work, ready.worker, _words_of_ray(batch))
             return None
         self._crew.taken()
         return batch
@@ -338,22 +355,11 @@ def _words(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {text[0] if text else ''}"
 
 
-def _amount(steps: int | None, episodes: int | None) -> Amount:
-    if (steps is None) == (episodes is None):
-        raise errors.InvalidOptionError(
-            f"steps={steps!r}, episodes={episodes!r}: expected one of them, for each rollout.",
-            field="steps",
-        )
-    if steps is not None:
-        return Amount(_count("steps", steps), "steps")
-    return Amount(_count("episodes", episodes), "episodes")
-
-
-def _count(name: str, value: Any) -> int:
-    check_option(name, value, "an integer of at least 1", type(value) is int and value >= 1)
-    return int(value)
-
-
-def _seed(value: Any) -> int:
-    check_option("seed", value, "an integer of at least 0", type(value) is int and value >= 0)
-    return int(value)
+def _words_of_ray(error: Exception) -> str:
+    """Return what Ray says of a task that raised, or of an actor that is gone, in a line."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):  # of a task: its words begin with the task's name
+        return _words(cause)
+    # They begin with the actor's name and number, and end with what happened to it.
+    lines = [line.strip() for line in errors.printable(str(error)).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else '':.{_WORDS}}"

@@ -229,6 +229,14 @@ class Crew:
             self._in_vain += 1
             self._trouble(worker, f"worker {number}: {why}", now_s)
 
+    def closed(self, number: int) -> None:
+        """A worker cannot make its environments, nor could another: it may be asked again later."""
+        if (worker := self._workers.get(number)) is not None:
+            worker.state = _State.CLOSED
+            if worker.server is not None and self._placement is not None:
+                self._placement.leave(worker.server)
+            worker.server = None
+
     def server_lost(self, number: int, why: str, now_s: float) -> None:
         """The environments of a worker are gone, and it is there."""
         if (worker := self._workers.get(number)) is not None:

@@ -6,6 +6,7 @@ of each and on who acts, and on nothing that was played before.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from openenv_gym.errors import InvalidOptionError
 from openenv_gym.policies import Chance, describe_calls
 from openenv_gym.ray.rollouts import Rollouts
 from openenv_gym.vector.batches import batches_of
-from openenv_gym.vector.infos import merge_infos, take_infos
+from openenv_gym.vector.infos import renew_infos
 
 
 __all__ = ["Actor", "Amount", "load_actor", "play"]
@@ -109,8 +110,8 @@ class _Function:
 
     def act(self, observations: Any, infos: dict[str, Any]) -> Any:
         actions = self._function(*(observations, infos, self._generators)[: self._takes])
-        # It is kept as what was done, and may be memory that the function uses again.
-        return actions.copy() if isinstance(actions, np.ndarray) else actions
+        # It is kept as what was done, and may be memory that the function uses again, at any depth.
+        return copy.deepcopy(actions)
 
 
 def _imported(text: str) -> Any:
@@ -297,14 +298,7 @@ class _Play:
         if not again.any():
             return observations, infos
         fresh, fresh_infos = self._envs.reset(seed=seeds, options={"reset_mask": again})
-        kept = [
-            (rows, take_infos(each, rows))
-            for each, rows in (
-                (infos, np.flatnonzero(~again)),
-                (fresh_infos, np.flatnonzero(again)),
-            )
-        ]
-        return fresh, merge_infos(kept, len(again))
+        return fresh, renew_infos(infos, fresh_infos, again)
 
     def _kept_span(self, row: int, end: int) -> _Span:
         return next(

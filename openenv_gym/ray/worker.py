@@ -95,14 +95,14 @@ class Worker:
 
         self.close()
         options = dict(self._options)
-        if callable(options.get("provider")):
-            options["provider"] = options["provider"]()
         if server is not None:
             options["base_url" if isinstance(server, str) else "server"] = server
         begin_s = time.monotonic()
         try:
+            if callable(options.get("provider")):
+                options["provider"] = options["provider"]()
             self._envs = gymnasium.make_vec(self._env_id, autoreset_mode="NextStep", **options)
-        except Exception as error:  # whatever the environment raises when it is made
+        except Exception as error:  # whatever the provider or the environment raises
             passing = isinstance(error, _PASSING) and not isinstance(error, _LASTING)
             return Outcome("lost" if passing else "failed", _portable(error))
         facts = {"pid": os.getpid(), "node": ray.util.get_node_ip_address()}

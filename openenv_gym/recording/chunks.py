@@ -147,9 +147,17 @@ class ChunkFile:
         parse_start(self.read(0, START.size))
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes of the file, fewer where it ends."""
-        self._file.seek(offset)
-        return self._file.read(size)
+        """Return bytes of the file as it was when it was opened, fewer where it ends."""
+        # Without the file's own position: forked children share that, and threads.
+        end = min(offset + size, self._size)
+        parts: list[bytes] = []
+        while offset < end:
+            part = os.pread(self._file.fileno(), end - offset, offset)
+            if not part:  # it was made shorter since
+                break
+            parts.append(part)
+            offset += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def chunk_at(self, offset: int, number: int) -> tuple[Head, dict[str, Any]]:
         """Return head and summary of a chunk.
@@ -255,6 +263,9 @@ def read_boundaries(data: dict[str, Any], num_envs: int) -> Boundaries:
         if type(array) is not np.ndarray or array.dtype.kind != kind or array.ndim != dimensions:
             raise RecordingDamagedError("It does not say where episodes begin and end.")
     found = Boundaries(*cast("list[np.ndarray[Any, Any]]", arrays))
+    found = found._replace(
+        **{key: getattr(found, key).astype(np.int64) for key in ("resets", "masked", "ends")}
+    )
     if (
         found.ends.shape[1] != 3
         or len(found.masked) != len(found.masks)

@@ -286,7 +286,7 @@ def read_column(tree: Any, count: int, load: Load, depth: int = 0) -> Column:
         RecordingDamagedError: It is none, or has not as many rows.
         DecodeError: A block cannot be read.
     """
-    if depth > _MAX_DEPTH + 1 or type(tree) is not list or not tree:
+    if depth > _MAX_DEPTH or _kind_of(tree) is None:
         raise RecordingDamagedError(f"A column is described by {tree!r:.60}.")
     match tree:
         case ["none"]:
@@ -309,13 +309,17 @@ def read_column(tree: Any, count: int, load: Load, depth: int = 0) -> Column:
             make: Callable[[list[Any]], Any] = tuple if kind == "tuple" else list
             return _Parts(columns, make, make)
         case ["mixed", block, list(trees)] if len(trees) <= _MAX_FORMS:
+            # As they are written, those of a "mixed" are as deep as it is itself, and none of them
+            # is another one: so the depth bounds all trees.
+            if any(_kind_of(each) == "mixed" for each in trees):
+                raise RecordingDamagedError("A column is mixed of such as are mixed themselves.")
             codes = load(block)
             _check_array(codes, count, np.dtype(np.uint8))
             if count and int(codes.max()) >= len(trees):
                 raise RecordingDamagedError("A row is of a form that its column has not.")
             counts = [int(np.count_nonzero(codes == code)) for code in range(len(trees))]
             columns = [
-                read_column(each, rows, load, depth + 1)
+                read_column(each, rows, load, depth)
                 for each, rows in zip(trees, counts, strict=True)
             ]
             return _Mixed(codes, columns)
@@ -325,6 +329,11 @@ def read_column(tree: Any, count: int, load: Load, depth: int = 0) -> Column:
                 raise RecordingDamagedError(f"A column of objects has not {count} rows.")
             return _Objects(lists)
     raise RecordingDamagedError(f"A column is described by {tree!r:.60}.")
+
+
+def _kind_of(tree: Any) -> str | None:
+    """Return the first word of a tree; None where there is none."""
+    return tree[0] if type(tree) is list and tree and type(tree[0]) is str else None
 
 
 def _read_array(kind: str, array: Any, count: int) -> Column:

@@ -11,7 +11,7 @@ import numpy as np
 from openenv_gym.recording.format import pack, unpack
 
 
-__all__ = ["Fork", "first_fork", "without"]
+__all__ = ["Fork", "first_fork", "without", "without_keys"]
 
 _MISSING = "(nothing)"
 
@@ -65,6 +65,21 @@ def without(info: Any, keys: Collection[str]) -> Any:
         if rests and "" in rests:
             continue
         kept[key] = without(value, rests) if rests else value
+    return kept
+
+
+def without_keys(info: Any, keys: Collection[Any]) -> Any:
+    """Return an info without some of its own keys, whatever these contain.
+
+    Args:
+        info: Of an environment, or those of a vector.
+        keys: These; of a vector their masks, too.
+    """
+    if not keys or not isinstance(info, dict):
+        return info
+    kept = {key: value for key, value in info.items() if key not in keys}
+    if "final_info" in kept:  # of the episode that ended in a step that also began the next
+        kept["final_info"] = without_keys(kept["final_info"], keys)
     return kept
 
 

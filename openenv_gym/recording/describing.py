@@ -6,11 +6,12 @@ import contextlib
 import datetime
 import enum
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorWrapper
 
 from openenv_gym._version import __version__
 from openenv_gym.env import RemoteEnv
@@ -20,7 +21,7 @@ from openenv_gym.spaces import space_to_data
 from openenv_gym.vector import RemoteVectorEnv
 
 
-__all__ = ["PLACEMENT", "describe"]
+__all__ = ["PLACEMENT", "describe", "is_partial"]
 
 PLACEMENT = frozenset(
     {
@@ -41,13 +42,24 @@ PLACEMENT = frozenset(
 _VECTOR = frozenset({"num_envs", "vectorization_mode", "vector_kwargs"})
 
 
-def describe(env: Any, *, vector: bool, user: Mapping[str, Any] | None) -> dict[str, Any]:
+_WATCHING = frozenset({"HumanRendering", "RecordVideo"})
+"""Gymnasium's wrappers of vectors that change nothing of what comes back."""
+
+
+def describe(
+    env: Any,
+    *,
+    vector: bool,
+    user: Mapping[str, Any] | None,
+    leave_out: Collection[Any] = (),
+) -> dict[str, Any]:
     """Return the metadata of a recording.
 
     Args:
         env: The environment, or the vector environment.
         vector: Which of both.
         user: What the user adds.
+        leave_out: Keys of infos that are not kept.
 
     Raises:
         EncodeError: What the user adds cannot be kept.
@@ -71,8 +83,16 @@ def describe(env: Any, *, vector: bool, user: Mapping[str, Any] | None) -> dict[
             "python": platform.python_version(),
             "platform": platform.platform(),
         },
+        # Others cannot be told in a file, nor could the infos that have them be kept.
+        "leave_out": [key for key in leave_out if type(key) in (str, int)],
         "user": added,
     }
+
+
+def is_partial(seed: Any) -> bool:
+    """Tell whether seeds of the sub-environments of a vector lack some, or all."""
+    listed = isinstance(seed, (list, tuple, np.ndarray))
+    return listed and any(each is None for each in np.asarray(seed, object).reshape(-1))
 
 
 def _environment(env: Any) -> dict[str, Any]:
@@ -92,7 +112,7 @@ def _environment(env: Any) -> dict[str, Any]:
         "unrecorded": unrecorded,
         "max_episode_steps": None if spec is None else spec.max_episode_steps,
         "render_mode": env.render_mode,
-        "wrappers": [_wrapper(wrapper) for wrapper in wrappers],
+        "wrappers": [*map(_wrapper, wrappers), *_vector_wrappers(env)],
         "placement": {**{key: repr(value)[:200] for key, value in place.items()}, **_where(env)},
     }
 
@@ -108,6 +128,18 @@ def _wrapper(spec: Any) -> dict[str, Any]:
         return {"entry_point": spec.entry_point, "kwargs": None}
     plain, unrecorded = _plain(dict(kwargs))
     return {"entry_point": spec.entry_point, "kwargs": None if unrecorded else plain}
+
+
+def _vector_wrappers(env: Any) -> list[dict[str, Any]]:
+    """Return the wrappers of a vector, the innermost first; its spec does not know of them."""
+    found = []
+    while isinstance(env, VectorWrapper):
+        kind, env = type(env), env.env
+        of_gymnasium = kind.__module__.startswith("gymnasium.")
+        if not (of_gymnasium and kind.__name__ in _WATCHING):
+            entry_point = f"{kind.__module__}:{kind.__qualname__}"
+            found.append({"entry_point": entry_point, "kwargs": None})
+    return found[::-1]
 
 
 def _plain(options: dict[Any, Any]) -> tuple[dict[Any, Any], dict[str, str]]:

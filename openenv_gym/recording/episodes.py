@@ -21,6 +21,9 @@ __all__ = ["Boundaries", "Episode", "Extent", "find_extents", "samples_of"]
 
 NEXT_STEP, SAME_STEP = "NextStep", "SameStep"
 
+Stack = tuple[Any, int]
+"""Samples, as arrays in dicts and tuples, or as a list; and how many there are."""
+
 _ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -152,12 +155,12 @@ class Episode:
     def observations(self) -> Any:
         """All observations, the first one included: ``len(self) + 1`` of them."""
         space = self._file.observation_space
-        trees = [_lifted(self._first_observation(), space)]
+        trees = [(_lifted(self._first_observation(), space), 1)]
         inner = len(self) - self._final_apart
         trees += self._gather("observation", space, inner)
         if self._final_apart:
             final = info_of(self._file.step(self._last).info, self.sub_env)["final_obs"]
-            trees.append(_lifted(final, space))
+            trees.append((_lifted(final, space), 1))
         return _joined(trees)
 
     @property
@@ -170,7 +173,7 @@ class Episode:
         """All rewards. Shape (steps,), float64."""
         anything = spaces.Box(-np.inf, np.inf, (), np.float64)
         parts = self._gather("reward", anything, len(self))
-        return np.concatenate([np.asarray(part, np.float64) for part in parts])
+        return np.concatenate([np.asarray(part, np.float64) for part, _ in parts])
 
     @property
     def infos(self) -> list[dict[str, Any]]:
@@ -224,12 +227,12 @@ class Episode:
         for column, rows in self._file.columns(name, self.first_step, self._last + 1):
             yield from map(column.row, rows)
 
-    def _gather(self, name: str, space: Any, count: int) -> list[Any]:
-        """Return trees of arrays, or lists, one for each chunk."""
+    def _gather(self, name: str, space: Any, count: int) -> list[Stack]:
+        """Return what each chunk has."""
         sub_env = self.sub_env if self._file.num_envs else None
         begin, end = self.first_step, self.first_step + count
         return [
-            _rows(column, space, rows, sub_env)
+            (_rows(column, space, rows, sub_env), len(rows))
             for column, rows in self._file.columns(name, begin, end)
         ]
 
@@ -244,40 +247,54 @@ def _rows(column: Column, space: Any, rows: range, sub_env: int | None) -> Any:
             chosen = array[rows.start : rows.stop]
             return (chosen if sub_env is None else chosen[:, sub_env]).copy()
     parts = column.parts()
-    if isinstance(space, spaces.Dict) and isinstance(parts, dict):
-        return {key: _rows(part, space[key], rows, sub_env) for key, part in parts.items()}
-    if isinstance(space, spaces.Tuple) and isinstance(parts, (tuple, list)):
+    if _has_parts(parts, space):
+        if isinstance(space, spaces.Dict):
+            return {key: _rows(part, space[key], rows, sub_env) for key, part in parts.items()}
         return tuple(
             _rows(part, inner, rows, sub_env)
             for part, inner in zip(parts, space.spaces, strict=True)
         )
     found = [column.row(row) for row in rows]
-    if sub_env is None:
-        return found
-    batches = batches_of(space)
-    return [batches.sample(batch, sub_env) for batch in found]
+    if sub_env is not None:
+        batches = batches_of(space)
+        found = [batches.sample(batch, sub_env) for batch in found]
+    # They may differ in what makes no difference to the space, such as the order of keys.
+    return _joined([(_lifted(sample, space), 1) for sample in found])
+
+
+def _has_parts(parts: Any, space: Any) -> bool:
+    """Tell whether something has the parts of samples of a space."""
+    if isinstance(space, spaces.Dict):
+        return isinstance(parts, dict) and parts.keys() == space.spaces.keys()
+    if isinstance(space, spaces.Tuple):
+        return isinstance(parts, (tuple, list)) and len(parts) == len(space.spaces)
+    return False
 
 
 def _lifted(sample: Any, space: Any) -> Any:
     """Return a sample as the only one of a stack."""
     if isinstance(space, _ARRAYS) and isinstance(sample, (np.ndarray, np.generic, int, float)):
         return np.asarray(sample)[None]
-    if isinstance(space, spaces.Dict) and isinstance(sample, dict):
-        return {key: _lifted(inner, space[key]) for key, inner in sample.items()}
-    if isinstance(space, spaces.Tuple) and isinstance(sample, (tuple, list)):
+    if _has_parts(sample, space):
+        if isinstance(space, spaces.Dict):
+            return {key: _lifted(inner, space[key]) for key, inner in sample.items()}
         return tuple(_lifted(inner, part) for inner, part in zip(sample, space.spaces, strict=True))
     return [sample]
 
 
-def _joined(trees: list[Any]) -> Any:
+def _joined(stacks: list[Stack]) -> Any:
+    """Return stacks one behind the other; a list of samples where they are not of one form."""
+    trees = [tree for tree, _ in stacks]
     first = trees[0]
-    if all(isinstance(tree, np.ndarray) for tree in trees):
+    if all(isinstance(tree, np.ndarray) and tree.shape[1:] == first.shape[1:] for tree in trees):
         return np.concatenate(trees)
     if all(isinstance(tree, dict) and tree.keys() == first.keys() for tree in trees):
-        return {key: _joined([tree[key] for tree in trees]) for key in first}
+        return {key: _joined([(tree[key], count) for tree, count in stacks]) for key in first}
     if all(isinstance(tree, tuple) and len(tree) == len(first) for tree in trees):
-        return tuple(_joined(list(parts)) for parts in zip(*trees, strict=True))
-    return [sample for tree in trees for sample in tree]
+        return tuple(
+            _joined([(tree[at], count) for tree, count in stacks]) for at in range(len(first))
+        )
+    return [sample for tree, count in stacks for sample in samples_of(tree, count)]
 
 
 def samples_of(stacked: Any, count: int) -> list[Any]:

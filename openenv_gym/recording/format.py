@@ -166,34 +166,42 @@ def decompress(stored: bytes, info: BlockInfo) -> bytearray:
     """
     if zlib.crc32(stored) != info.crc:
         raise RecordingDamagedError("The checksum of a block is wrong.")
-    raw: bytes
-    if info.compression == _NONE:
-        raw = stored
-    elif info.compression == _ZLIB:
-        unzip = zlib.decompressobj()
-        raw = unzip.decompress(stored, info.raw_bytes + 1)
-    elif info.compression == _ZSTD:
-        if _zstandard() is None:
-            best_compression("zstd")  # raises
-        raw = _bounded(stored, info.raw_bytes)
-    else:
+    if info.compression == _ZSTD and _zstandard() is None:
+        best_compression("zstd")  # raises
+    unpack_with = {_NONE: _as_it_is, _ZLIB: _unzip, _ZSTD: _bounded}.get(info.compression)
+    if unpack_with is None:
         raise RecordingDamagedError(f"The compression {info.compression} is unknown.")
+    raw = unpack_with(stored, info.raw_bytes)
     if len(raw) != info.raw_bytes:
         raise RecordingDamagedError("A block does not unpack to the size that it claims.")
     return bytearray(raw)
 
 
+def _as_it_is(stored: bytes, size: int) -> bytes:
+    return stored
+
+
+def _unzip(stored: bytes, size: int) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(stored, size + 1)
+    except zlib.error as error:
+        raise RecordingDamagedError(f"A block cannot be unpacked: {error}.") from error
+
+
 def _bounded(stored: bytes, size: int) -> bytes:
     """Unpack Zstandard's frame, which says its size itself, or in pieces where it does not."""
     zstandard = _zstandard()
-    claimed = zstandard.frame_content_size(stored)
-    if claimed not in (-1, size):
-        raise RecordingDamagedError("A block does not unpack to the size that it claims.")
-    if claimed == size:
-        raw: bytes = zstandard.ZstdDecompressor().decompress(stored, max_output_size=size)
-        return raw
-    with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
-        return bytes(reader.read(size + 1))
+    try:
+        claimed = zstandard.frame_content_size(stored)
+        if claimed not in (-1, size):
+            raise RecordingDamagedError("A block does not unpack to the size that it claims.")
+        if claimed == size:
+            raw: bytes = zstandard.ZstdDecompressor().decompress(stored, max_output_size=size)
+            return raw
+        with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
+            return bytes(reader.read(size + 1))
+    except zstandard.ZstdError as error:
+        raise RecordingDamagedError(f"A block cannot be unpacked: {error}.") from error
 
 
 # -- chunks -------------------------------------------------------------------------------------

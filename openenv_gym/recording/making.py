@@ -68,13 +68,18 @@ def make_again(
     limit = described.get("max_episode_steps")
     if limit is not None and limit != gymnasium.registry[env_id].max_episode_steps:
         options.setdefault("max_episode_steps", limit)
+    wrappers = described.get("wrappers")
+    if not isinstance(wrappers, list) or not all(isinstance(each, dict) for each in wrappers):
+        raise RecordingError("The wrappers of the environment are none.", field="wrappers")
     if file.num_envs and not single:
+        for wrapper in wrappers:  # they keep no arguments
+            raise _not_made(wrapper)
         return _vector(file, env_id, options)
     for name in ("num_envs", "vectorization_mode", "vector_kwargs", "autoreset_mode"):
         options.pop(name, None)
     env = gymnasium.make(env_id, **options)
     try:
-        return _wrapped(env, described.get("wrappers"))
+        return _wrapped(env, wrappers)
     except BaseException:
         env.close()
         raise
@@ -89,20 +94,23 @@ def _vector(file: RolloutFile, env_id: str, options: dict[str, Any]) -> Any:
     return gymnasium.make_vec(env_id, **options)
 
 
-def _wrapped(env: Any, wrappers: Any) -> Any:
-    if not isinstance(wrappers, list) or not all(isinstance(each, dict) for each in wrappers):
-        raise RecordingError("The wrappers of the environment are none.", field="wrappers")
+def _not_made(wrapper: dict[str, Any]) -> RecordingError:
+    entry_point = str(wrapper.get("entry_point"))
+    return RecordingError(
+        f"It was recorded through the wrapper {entry_point!r:.80}, which is not made again "
+        "from a file.",
+        field="wrappers",
+        hint=_HINT,
+    )
+
+
+def _wrapped(env: Any, wrappers: list[dict[str, Any]]) -> Any:
     for wrapper in wrappers:
         entry_point, kwargs = wrapper.get("entry_point"), wrapper.get("kwargs")
         module, _, name = str(entry_point).partition(":")
         known = module == _WRAPPERS or module.startswith(f"{_WRAPPERS}.")
         if not known or not isinstance(kwargs, dict):
-            raise RecordingError(
-                f"It was recorded through the wrapper {entry_point!r:.80}, which is not made again "
-                "from a file.",
-                field="wrappers",
-                hint=_HINT,
-            )
+            raise _not_made(wrapper)
         found = getattr(importlib.import_module(_WRAPPERS), name, None)
         if not isinstance(found, type) or not issubclass(found, gymnasium.Wrapper):
             raise RecordingError(f"Gymnasium has no wrapper {name!r:.80}.", field="wrappers")

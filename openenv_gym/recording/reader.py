@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import collections
 import functools
 import os
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ import gymnasium
 import numpy as np
 
 from openenv_gym.errors import RecordingDamagedError, RecordingError, SpaceError
-from openenv_gym.recording.chunks import Chunk, ChunkFile, damaged
+from openenv_gym.recording.chunks import Chunk, ChunkFile, Place, damaged
 from openenv_gym.recording.columns import Column
 from openenv_gym.recording.episodes import Boundaries, Episode, Extent, chunks_of, find_extents
 from openenv_gym.recording.format import METADATA, START
@@ -67,7 +66,8 @@ class RolloutFile:
         autoreset_mode: Of a vector: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``; else None.
         steps: Steps; of a vector, one of all counts as one.
         closed: It was completed; else whoever wrote it was killed, or still writes.
-        damage: Why what follows the last readable chunk cannot be read; None where nothing does.
+        damage: Of a file that was not completed: why what follows the last chunk that was found
+            cannot be read; None where nothing does. What is in a chunk is checked when it is read.
 
     Raises:
         RecordingError: The file cannot be opened.
@@ -78,7 +78,6 @@ class RolloutFile:
         self, path: str | os.PathLike[str], *, max_block_bytes: int = MAX_BLOCK_BYTES
     ) -> None:
         self.path = Path(path)
-        self._cache: collections.OrderedDict[int, Chunk] = collections.OrderedDict()
         try:
             self._file: BinaryIO = self.path.open("rb")
         except OSError as error:
@@ -112,6 +111,11 @@ class RolloutFile:
         self._width = max(self.num_envs, 1)
         layout = self._chunks.layout(self._chunks.end_of(START.size, head), self._width)
         self._places = layout.places
+        # Threads may read a file together: this cache is safe for them, and no lock of it stays
+        # taken in a child that is forked meanwhile.
+        self._chunk = functools.lru_cache(_CACHED)(
+            functools.partial(_read_chunk, self._chunks, self._places, self._width)
+        )
         self._boundaries = layout.boundaries
         self.closed, self.damage = layout.closed, layout.damage
         self._first_steps = [place.first_step for place in self._places]
@@ -210,7 +214,7 @@ class RolloutFile:
 
     def close(self) -> None:
         """Close the file; what was read stays."""
-        self._cache.clear()
+        self._chunk.cache_clear()
         self._file.close()
 
     def __enter__(self) -> RolloutFile:
@@ -252,22 +256,6 @@ class RolloutFile:
             return space_from_data(data, f"{name} space")
         except SpaceError as error:
             raise _wrong(error.message) from error
-
-    def _chunk(self, at: int) -> Chunk:
-        chunk = self._cache.get(at)
-        if chunk is None:
-            place = self._places[at]
-            chunk = Chunk(self._chunks, place.offset, at + 1, self._width)
-            found = chunk.first_step, chunk.steps, len(chunk.boundaries.resets)
-            if found != (place.first_step, place.steps, place.resets):
-                error = RecordingDamagedError("The index says something else of it.")
-                raise damaged(error, at + 1)
-            self._cache[at] = chunk
-            if len(self._cache) > _CACHED:
-                self._cache.popitem(last=False)
-        else:
-            self._cache.move_to_end(at)
-        return chunk
 
 
 class Episodes(Sequence[Episode]):
@@ -313,6 +301,15 @@ def open_rollout(
         RecordingDamagedError: It is no recording, or its metadata cannot be read.
     """
     return RolloutFile(path, max_block_bytes=max_block_bytes)
+
+
+def _read_chunk(source: ChunkFile, places: list[Place], width: int, at: int) -> Chunk:
+    place = places[at]
+    chunk = Chunk(source, place.offset, at + 1, width)
+    found = chunk.first_step, chunk.steps, len(chunk.boundaries.resets)
+    if found != (place.first_step, place.steps, place.resets):
+        raise damaged(RecordingDamagedError("The index says something else of it."), at + 1)
+    return chunk
 
 
 def _reset(chunk: Chunk, row: int) -> Reset:

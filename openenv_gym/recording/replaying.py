@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from openenv_gym.errors import RecordingError
-from openenv_gym.recording.comparing import Fork, first_fork, without
+from openenv_gym.recording.comparing import Fork, first_fork, without, without_keys
+from openenv_gym.recording.describing import is_partial
 from openenv_gym.recording.episodes import SAME_STEP
 from openenv_gym.recording.making import make_again
 from openenv_gym.recording.reader import Reset, RolloutFile, Step
@@ -79,7 +81,7 @@ class ReplayResult:
         resets: The same of resets.
         episodes: Episodes of the file all of whose steps were compared.
         difference: The first difference; None where there is none.
-        ignored: Infos that were left out.
+        ignored: Infos that were left out, in the recording or of the comparison.
         notes: What else is to be known, in sentences.
     """
 
@@ -113,7 +115,8 @@ def replay(
         env: An environment like the recorded one, a vector where that was one; it stays open. None:
             it is made as the file says, and closed.
         sub_env: Play this sub-environment of a vector by itself.
-        ignore: Dotted names of infos that are left out, beside `TIMES`.
+        ignore: Dotted names of infos that are left out, beside `TIMES` and what is not in the
+            recording (``leave_out``).
         on_frame: Gets what `render` returns after each reset and step.
         until_step: Stop before this step of the file.
         **placement: Where the environment is made: ``provider``, ``base_url`` and the like; and
@@ -129,7 +132,7 @@ def replay(
             f"There is no sub-environment {sub_env} among {file.num_envs}.", field="sub_env"
         )
     rows = _single_rows(file, sub_env) if sub_env is not None else file.rows()
-    _check_seed(file)
+    _check_seed(file, sub_env)
     made = env is None
     if made:
         env = make_again(file, single=sub_env is not None, **placement)
@@ -140,10 +143,14 @@ def replay(
             env.close()
 
 
-def _check_seed(file: RolloutFile) -> None:
+def _check_seed(file: RolloutFile, sub_env: int | None) -> None:
     first = next(file.rows(), None)
     if isinstance(first, Reset) and first.seed is not None:
-        return
+        seeds = first.seed
+        if sub_env is not None and isinstance(seeds, (list, tuple, np.ndarray)):
+            seeds = [seeds[sub_env]]
+        if not is_partial(seeds):
+            return
     raise RecordingError(
         "The recording begins without a seed, so nobody can play it again."
         if isinstance(first, Reset)
@@ -170,7 +177,9 @@ class _Player:
         self._as_batch = None
         if sub_env is not None:
             self._as_batch = _AsBatch(_known(file.observation_space))
-        self._result = ReplayResult(ignored=ignored)
+        left_out = _left_out(file)
+        self._left_out = frozenset(left_out) | {f"_{key}" for key in left_out if file.num_envs}
+        self._result = ReplayResult(ignored=(*ignored, *map(str, left_out)))
 
     def play(self, rows: Iterator[Reset | Step], until_step: int | None) -> ReplayResult:
         result, last = self._result, -1
@@ -204,10 +213,10 @@ class _Player:
             observation, info = self._as_batch.observation(observation), self._as_batch.info(info)
         for name, recorded, replayed in (
             ("observation", row.observation, observation),
-            ("info", without(row.info, self._ignored), without(info, self._ignored)),
+            ("info", self._compared(row.info), self._compared(info)),
         ):
             if fork := first_fork(name, recorded, replayed):
-                return self._difference(fork, row.at, of_reset=True)
+                return self._difference(fork, name, recorded, row.at, of_reset=True)
         self._result.resets += 1
         return None
 
@@ -218,16 +227,22 @@ class _Player:
         for name, replayed in zip(_FIELDS, outcome, strict=True):
             recorded = getattr(row, name)
             if name == "info":
-                recorded, replayed = (without(each, self._ignored) for each in (recorded, replayed))
+                recorded, replayed = self._compared(recorded), self._compared(replayed)
             if fork := first_fork(name, recorded, replayed):
-                return self._difference(fork, row.number, of_reset=False)
+                return self._difference(fork, name, recorded, row.number, of_reset=False)
         self._result.steps += 1
         return None
 
-    def _difference(self, fork: Fork, step: int, *, of_reset: bool) -> Difference:
+    def _compared(self, info: Any) -> Any:
+        return without(without_keys(info, self._left_out), self._ignored)
+
+    def _difference(
+        self, fork: Fork, name: str, recorded: Any, step: int, *, of_reset: bool
+    ) -> Difference:
         sub_env = self._sub_env
         if sub_env is None and self._file.num_envs:
-            found = next((at for at in fork.indices if type(at) is int), None)
+            space = self._file.observation_space if name == "observation" else None
+            found = _row_of(fork.indices, recorded, space)
             sub_env = found if found is not None and found < self._file.num_envs else None
         episode = None
         if not of_reset and (sub_env is not None or not self._file.num_envs):
@@ -242,6 +257,37 @@ class _Player:
             fork.recorded,
             fork.replayed,
         )
+
+
+def _left_out(file: RolloutFile) -> list[str | int]:
+    """Return the keys of infos that the recording has not."""
+    keys = file.metadata.get("leave_out")
+    return [key for key in keys if type(key) in (str, int)] if isinstance(keys, list) else []
+
+
+def _row_of(indices: tuple[Any, ...], value: Any, space: Any) -> int | None:
+    """Return the sub-environment to which a place in a batch belongs; None if none can be told.
+
+    Args:
+        indices: The place.
+        value: The batch.
+        space: Of one sample; None where maps in maps end in arrays, as infos do.
+    """
+    for index in indices:
+        if isinstance(space, spaces.Tuple) and type(index) is int:
+            # Not yet one of the rows: a tuple of batches, each of all sub-environments.
+            value, space = _item(value, index), _item(space.spaces, index)
+        elif isinstance(value, dict):
+            inner = space.spaces if isinstance(space, spaces.Dict) else {}
+            value, space = value.get(index), inner.get(index)
+        else:
+            return index if type(index) is int else None
+    return None
+
+
+def _item(values: Any, index: int) -> Any:
+    inside = isinstance(values, (list, tuple)) and index < len(values)
+    return values[index] if inside else None
 
 
 class _AsBatch:

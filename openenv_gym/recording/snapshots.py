@@ -28,6 +28,13 @@ def copy_bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return copied
 
 
+def _copy_structure(value: np.void) -> Any:
+    """Return a copy of a structured scalar, which is a view of the array that it was taken from."""
+    if value.dtype.hasobject:
+        return copy.deepcopy(value)
+    return copy_bits(np.asarray(value))[()]
+
+
 class Spares:
     """Arrays that were written, for the copies of others: fresh memory costs more than a copy."""
 
@@ -98,7 +105,7 @@ class Snapshots:
             return value
         if isinstance(value, np.generic):
             self.size_bytes += value.nbytes
-            return value
+            return _copy_structure(value) if isinstance(value, np.void) else value
         if kind is GraphInstance:
             return GraphInstance(*map(self.take, value))
         if isinstance(value, Mapping):

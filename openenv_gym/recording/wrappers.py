@@ -14,7 +14,8 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from openenv_gym.errors import ConfigurationError
-from openenv_gym.recording.describing import describe
+from openenv_gym.recording.comparing import without_keys
+from openenv_gym.recording.describing import describe, is_partial
 from openenv_gym.recording.snapshots import Snapshots
 from openenv_gym.recording.writer import Limits, RolloutWriter
 
@@ -57,18 +58,18 @@ class _Recorder:
                 field="frames",
                 hint='Make the environment with render_mode="rgb_array" or "ansi".',
             )
-        if isinstance(leave_out, str):
-            leave_out = (leave_out,)
+        leave_out = (leave_out,) if isinstance(leave_out, str) else tuple(leave_out)
         self._leave_out = frozenset(leave_out)
         if vector:  # with their masks
-            self._leave_out |= {f"_{key}" for key in self._leave_out}
+            self._leave_out |= {f"_{key}" for key in leave_out}
+        self._vector = vector
         self._env = env
         self._copies = Snapshots()
         self._frames = frames
         self._seeds_first = seed_first_reset
         self.writer = RolloutWriter(
             path,
-            describe(env, vector=vector, user=metadata),
+            describe(env, vector=vector, user=metadata, leave_out=leave_out),
             num_envs=env.num_envs if vector else 0,
             overwrite=overwrite,
             limits=Limits(max_lost_steps, max_lost_bytes, max_lost_s),
@@ -78,10 +79,14 @@ class _Recorder:
 
     def seed(self, seed: Any) -> Any:
         """Return the seed of a reset: one that is drawn, where the first reset has none."""
-        if seed is None and self._seeds_first:
-            # As many bits as every environment takes.
-            seed = secrets.randbelow(2**31)
-        self._seeds_first = False
+        if not self._seeds_first:
+            return seed
+        if seed is None:
+            return _drawn()
+        if self._vector and is_partial(seed):
+            # A list without any seed is as none; in others, only what is missing is drawn.
+            some = any(each is not None for each in seed)
+            return [_drawn() if each is None else each for each in seed] if some else _drawn()
         return seed
 
     def asked(self, value: Any) -> Any:
@@ -89,6 +94,7 @@ class _Recorder:
         return self._copies.take(value)
 
     def reset(self, seed: Any, options: Any, outcome: tuple[Any, dict[str, Any]]) -> None:
+        self._seeds_first = False  # not before: a reset that fails is tried again
         observation, info = outcome
         frame = self._env.render() if self._frames else None
         self.writer.add_reset(seed, options, observation, self._kept(info), frame)
@@ -101,9 +107,15 @@ class _Recorder:
         )
 
     def _kept(self, info: dict[str, Any]) -> dict[str, Any]:
-        if not self._leave_out or not isinstance(info, dict):
+        if not self._leave_out:
             return info
-        return {key: value for key, value in info.items() if key not in self._leave_out}
+        kept: dict[str, Any] = without_keys(info, self._leave_out)
+        return kept
+
+
+def _drawn() -> int:
+    # As many bits as every environment takes.
+    return secrets.randbelow(2**31)
 
 
 class _Recorded:
@@ -180,7 +192,8 @@ class RecordRollout(_Recorded, gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
         frames: Keep what `render` returns after each reset and step.
         leave_out: Keys of infos that are not kept.
         seed_first_reset: Draw a seed for the first reset, and pass it on, where it has none:
-            without it nobody can play the recording again.
+            without it nobody can play the recording again. So for the sub-environments of a vector
+            that have none.
         compression: ``"zstd"``, ``"zlib"`` or ``"none"``; None: the first that is installed.
         metadata: Plain data that the file has under ``user``.
 

@@ -25,6 +25,7 @@ RESET_COLUMNS = ("seed", "options", "observation", "info")
 FRAME = "frame"
 
 _WAIT_S = 0.5  # between looks whether the thread still lives
+_END_S = 30.0  # so long it may take to end once it has nothing to write
 
 
 class Limits:
@@ -43,16 +44,37 @@ class Limits:
 
 
 class _Pending:
-    """Rows that make the next chunk."""
+    """Rows that make the next chunk.
+
+    Attributes:
+        first_step: The first of its steps.
+        begin_s: When it was begun.
+        copies: What makes the copies in its rows.
+        steps: Rows of steps.
+        resets: Of each reset ahead of which step it was, which sub-environments it chose, its row.
+        begun: Somebody writes it, or has.
+        written: So it is, or cannot be.
+        waiting: Taken until then.
+    """
 
     def __init__(self, first_step: int, spares: Spares) -> None:
         self.first_step = first_step
         self.begin_s = time.monotonic()
         self.copies = Snapshots(spares)
         self.steps: list[tuple[Any, ...]] = []
-        self.resets: list[tuple[Any, ...]] = []
-        self.resets_at: list[int] = []
-        self.masks: list[tuple[int, np.ndarray[Any, Any]]] = []
+        self.resets: list[tuple[int, Any, tuple[Any, ...]]] = []
+        self.begun = self.written = False
+        self.waiting = threading.Lock()
+        self.waiting.acquire()
+
+    @property
+    def next_step(self) -> int:
+        """The step after its last one."""
+        return self.first_step + len(self.steps)
+
+    def forget(self) -> None:
+        """Leave the memory of the rows to others."""
+        self.copies, self.steps, self.resets = Snapshots(), [], []
 
 
 class RolloutWriter:
@@ -89,13 +111,14 @@ class RolloutWriter:
         self._reset_columns = (*RESET_COLUMNS, FRAME) if frames else RESET_COLUMNS
         self._spares = Spares()
         self._pending = _Pending(0, self._spares)
-        self._steps = 0
+        # Ctrl-C may come between any two of these becoming what they are to be next: see _deliver.
+        self._leaving: _Pending | None = None
+        self._handed: _Pending | None = None
         self._owner = os.getpid()
         self._closed = False
         self._told = False
         self._error: BaseException | None = None
-        self._queue: queue.Queue[_Pending | None] = queue.Queue(1)
-        self._idle = threading.Semaphore(1)  # taken while the thread has something to write
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._file = ChunkAppender(
             self.path, metadata, overwrite=overwrite, compression=best_compression(compression)
@@ -112,13 +135,12 @@ class RolloutWriter:
             RecordingError: It cannot be kept, or an earlier row could not be written.
         """
         pending = self._ready()
-        pending.resets_at.append(self._steps)
         mask = options.get("reset_mask") if self._num_envs and isinstance(options, dict) else None
-        if mask is not None:
-            pending.masks.append((len(pending.resets), np.array(mask, np.bool_)))
+        chosen = None if mask is None else np.array(mask, np.bool_)
         take = pending.copies.take
         row = (take(seed), take(options), take(observation), take(info), take(frame))
-        pending.resets.append(row[: len(self._reset_columns)])
+        # All of it at once, or with Ctrl-C nothing.
+        pending.resets.append((pending.next_step, chosen, row[: len(self._reset_columns)]))
         self._hand_over_if_full()
 
     def add_step(
@@ -147,7 +169,6 @@ class RolloutWriter:
             take(info),
         )
         pending.steps.append(row if len(self._step_columns) == len(row) else (*row, take(frame)))
-        self._steps += 1
         self._hand_over_if_full()
 
     def flush(self) -> None:
@@ -158,8 +179,7 @@ class RolloutWriter:
         """
         self._ready()
         self._hand_over()
-        self._wait_idle()
-        self._idle.release()
+        self._wait()
 
     def close(self) -> None:
         """Write what is left, and the index. Safe to repeat; a forked child does nothing.
@@ -173,8 +193,8 @@ class RolloutWriter:
         try:
             if self._error is None:
                 self._hand_over()
-                self._wait_idle()
-                self._file.finish(self._steps)
+                self._wait()
+                self._file.finish(self._pending.next_step)
             elif not self._told:
                 self._check()
         except OSError as error:
@@ -182,7 +202,7 @@ class RolloutWriter:
         finally:
             if self._thread is not None and self._thread.is_alive():
                 self._queue.put(None)
-                self._thread.join()
+                self._thread.join(_END_S)
             self._file.close()
 
     # -- the thread ---------------------------------------------------------------------------
@@ -221,46 +241,91 @@ class RolloutWriter:
             self._hand_over()
 
     def _hand_over(self) -> None:
+        self._deliver()  # what an interrupted call has left
         pending = self._pending
-        if not pending.steps and not pending.resets:
+        if pending.steps or pending.resets:
+            self._leaving = pending
+            self._pending = _Pending(pending.next_step, self._spares)
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Have the rows that leave written, once, wherever an earlier call was interrupted."""
+        leaving = self._leaving
+        if leaving is None or leaving is self._pending:  # nothing, or rows still come to it
             return
+        if self._has_thread():
+            if self._handed is not leaving:
+                self._wait()
+                self._handed = leaving
+            self._queue.put(leaving)  # a second time is none: it is begun by then
+        else:
+            self._handed = leaving
+            self._attempt(leaving)
+            if self._error is not None and not isinstance(self._error, Exception):
+                raise self._error  # Ctrl-C, which is no error of the recording
+            self._wait()
+        self._leaving = None
+
+    def _has_thread(self) -> bool:
+        """Tell whether there is a thread that writes; start it where that is worth it."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="openenv-rollout", daemon=True)
+        if self._thread.ident is not None:
+            return True
+        if self._closed:  # nobody would be faster, and none begins when the interpreter ends
+            return False
+        try:
             self._thread.start()
-        self._wait_idle()
-        self._queue.put(pending)
-        self._pending = _Pending(self._steps, self._spares)
+        except RuntimeError:  # there are as many as there may be
+            return False
+        return True
 
-    def _wait_idle(self) -> None:
-        while not self._idle.acquire(timeout=_WAIT_S):
-            if self._thread is None or not self._thread.is_alive():
+    def _wait(self) -> None:
+        """Wait until what was handed over is written.
+
+        Raises:
+            RecordingError: It cannot be.
+        """
+        handed = self._handed
+        while handed is not None and not handed.written:
+            lives = self._thread is not None and self._thread.is_alive()
+            if not handed.waiting.acquire(timeout=_WAIT_S) and not lives:
                 raise RecordingError("The thread that writes the recording has ended.")
-        if self._error is not None:
-            self._idle.release()
-            self._check()
+        self._check()
 
     def _run(self) -> None:
         while (pending := self._queue.get()) is not None:
-            try:
-                self._write(pending)
-            except BaseException as error:
-                self._error = error  # the next call raises it
+            self._attempt(pending)
             del pending
-            self._idle.release()
+
+    def _attempt(self, pending: _Pending) -> None:
+        if pending.begun:
+            return
+        pending.begun = True
+        try:
+            self._write(pending)
+        except BaseException as error:
+            self._error = error  # the next call raises it
+        pending.forget()
+        pending.written = True
+        pending.waiting.release()
 
     def _write(self, pending: _Pending) -> None:
         ends = _find_ends(pending.steps, pending.first_step)
         blocks: list[Parts] = []
         tables = {
             "steps": self._pack(pending.steps, self._step_columns, blocks),
-            "resets": self._pack(pending.resets, self._reset_columns, blocks),
+            "resets": self._pack([row for *_, row in pending.resets], self._reset_columns, blocks),
         }
+        masks = [
+            (number, mask) for number, (_, mask, _) in enumerate(pending.resets) if mask is not None
+        ]
         self._file.add_steps(
             {
                 "step": pending.first_step,
                 "steps": len(pending.steps),
-                "resets": np.array(pending.resets_at, np.int64),
-                **pack_masks(pending.masks),
+                "resets": np.array([at for at, *_ in pending.resets], np.int64),
+                **pack_masks(masks),
                 "ends": ends,
                 "tables": tables,
             },

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from openenv_gym.vector.batches import Part
 
 
-__all__ = ["info_of", "merge_infos", "take_infos", "with_masks"]
+__all__ = ["info_of", "merge_infos", "renew_infos", "take_infos", "with_masks"]
 
 
 def merge_infos(parts: Sequence[Part], count: int) -> dict[str, Any]:
@@ -76,11 +76,29 @@ def take_infos(infos: dict[str, Any], rows: Any) -> dict[str, Any]:
     return taken
 
 
+def renew_infos(
+    infos: dict[str, Any], fresh: dict[str, Any], again: npt.NDArray[np.bool_]
+) -> dict[str, Any]:
+    """Return infos in which those of some sub-environments are of a reset of these alone.
+
+    Args:
+        infos: Of all, before it.
+        fresh: What the reset returned.
+        again: Which ones were reset.
+    """
+    parts: list[Part] = []
+    for each, chosen in ((infos, ~again), (fresh, again)):
+        rows = np.flatnonzero(chosen)
+        parts.append((rows, take_infos(each, rows)))
+    return merge_infos(parts, len(again))
+
+
 def info_of(infos: dict[str, Any], number: int) -> dict[str, Any]:
     """Return the info of one sub-environment, out of those of all of them."""
     info: dict[str, Any] = {}
+    masks = {f"_{key}" for key in infos}  # an environment's own key may begin with "_", too
     for key, value in infos.items():
-        if key.startswith("_"):
+        if key in masks:
             continue
         present = infos.get(f"_{key}")
         if present is not None and not present[number]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from gymnasium import spaces
 
 from openenv_gym import recording
 from openenv_gym.cli.main import main
+from openenv_gym.cli.rollout import Tally
+from openenv_gym.cli.rollout import _show as show_tally
 from openenv_gym.policies import Chance
 from openenv_gym.vector.infos import info_of
 from tests.conformance.worlds import Tools
@@ -44,6 +47,42 @@ def test_equal_seeds_give_equal_returns() -> None:
     # The step that follows an end only resets: it has no action, and is none.
     assert 240 - first["episodes"] <= first["steps"] <= 240
     assert first["return_mean"] == first["length_mean"]  # CartPole's reward is 1 a step
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_episodes_are_counted_however_they_begin_anew(tmp_path: Path, mode: str) -> None:
+    file = tmp_path / "x"
+    facts = _facts(
+        "CartPole-v1", "--num-envs", "3", "--steps", "120", "--seed", "4", "--out", str(file),
+        "--option", f"autoreset_mode={mode}",
+    )  # fmt: skip
+    idle = facts["episodes"] if mode == "NextStep" else 0  # steps that only reset
+    assert facts["episodes"] > 8 and 360 - idle <= facts["steps"] <= 360 - max(idle - 3, 0)
+    assert facts["return_mean"] == facts["length_mean"]
+    with recording.open(file) as recorded:
+        lengths = [len(episode) for episode in recorded if episode.complete]
+        assert facts["steps"] == sum(map(len, recorded))
+        assert (facts["episodes"], facts["length_mean"]) == (len(lengths), np.mean(lengths))
+        assert recording.replay(recorded).exact
+
+
+def test_masks_are_kept_of_those_that_do_not_begin_anew() -> None:
+    # One that goes on has no mask in the infos of a reset of others: its last one counts.
+    facts = _facts(
+        "Taxi-v4", "--num-envs", "3", "--steps", "30", "--seed", "1",
+        "--option", "autoreset_mode=Disabled", "--option", "max_episode_steps=7",
+    )  # fmt: skip
+    assert (facts["steps"], facts["episodes"], facts["return_mean"]) == (90, 12, -7.0)
+
+
+def test_numbers_that_json_does_not_know_are_null(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in (math.nan, math.inf, -math.inf):
+        tally = Tally(1, 2, 1.0, returns=[value, 1.0], lengths=[1, 1])
+        show_tally("openenv/CartPole-v1", tally, {}, as_json=True)
+        facts = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+        assert facts["return_mean"] is None and facts["length_mean"] == 1.0
+        show_tally("openenv/CartPole-v1", tally, {}, as_json=False)
+        assert str(value) in capsys.readouterr().out
 
 
 def test_a_summary_for_people_with_progress_beside_it() -> None:

@@ -160,6 +160,52 @@ def test_a_function_may_use_its_memory_again(server: Any) -> None:
     assert result.actions.tolist() == [1, 0, 1, 0] * 2
 
 
+class _Levers(gymnasium.Env[Any, Any]):
+    """Takes an action of several parts, and goes on."""
+
+    observation_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, action_space: Any) -> None:
+        self.action_space = action_space
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: Any) -> Any:
+        return 0, 1.0, False, False, {}
+
+
+_LEVER = gymnasium.spaces.Discrete(9)
+
+
+@pytest.mark.parametrize(
+    ("space", "put"),
+    [
+        (gymnasium.spaces.Dict(a=_LEVER), lambda memory: {"a": memory}),
+        (gymnasium.spaces.Tuple([_LEVER]), lambda memory: (memory,)),
+        (gymnasium.spaces.Tuple([gymnasium.spaces.Dict(a=_LEVER)]), lambda m: ({"a": m},)),
+    ],
+    ids=["dict", "tuple", "nested"],
+)
+def test_a_function_may_use_its_memory_again_for_parts_of_actions(space: Any, put: Any) -> None:
+    memory = np.zeros(2, np.int64)
+    action = put(memory)
+
+    def act(observations: Any) -> Any:
+        memory[:] += 1
+        return action
+
+    envs = gymnasium.vector.SyncVectorEnv([lambda: _Levers(space)] * 2)
+    result = play(envs, load_actor(act, None, envs), range(2), Amount(3, "steps"))
+    envs.close()
+    for episode in result:
+        kept = episode.actions
+        while not isinstance(kept, np.ndarray):
+            kept = kept["a"] if isinstance(kept, dict) else kept[0]
+        assert kept.tolist() == [1, 2, 3]
+
+
 def test_weights_make_the_policy(server: Any) -> None:
     def policy(weights: Any) -> Any:
         return lambda observations: np.full(len(observations), weights)

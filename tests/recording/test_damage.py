@@ -147,7 +147,7 @@ def deep(tree: list[Any]) -> list[Any]:
         *(
             {"tables": {"steps": dict.fromkeys(("action", "observation"), tree)}}
             for tree in (
-                None, [], ["array"], ["array", 1], ["array", -1], ["array", "0"], ["swapped", 0],
+                None, [], [np.zeros(2)], ["array"], ["array", 1], ["array", -1], ["array", "0"], ["swapped", 0],
                 ["scalar", 0], ["pickle", 0], ["dict", ["a"], []], ["dict", [[]], [TREE]], ["mixed", 0, []],
                 ["mixed", 0, [["none"]]], ["objects", [0]], ["tuple", [["none"]] * 300], deep(TREE),
             )
@@ -219,3 +219,44 @@ def test_what_is_no_recording(tmp_path: Path, content: bytes, named: str) -> Non
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="cannot be opened: No such file"):
         recording.open(tmp_path / "none")
+
+
+def test_columns_that_are_mixed_within_themselves_are_refused(tmp_path: Path) -> None:
+    codes = layout.pack(np.zeros(1, np.uint8))
+    info = [0, len(codes), len(codes), zlib.crc32(codes)]
+    tables = {"steps": {"sound": ["mixed", 0, [["none"]]], "action": ["mixed", 0, [["mixed"]]]}}
+    summary = {**SOUND, "tables": tables, "blocks": [info]}
+    with recording.open(forged(tmp_path / "x", summary, [codes])) as file:
+        assert next(file.columns("sound", 0, 1))[0].row(0) is None
+        with pytest.raises(RecordingDamagedError, match="mixed themselves"):
+            next(file.columns("action", 0, 1))
+
+
+@pytest.mark.parametrize("compression", [1, 2])
+def test_a_block_that_is_nothing_compressed_is_refused(tmp_path: Path, compression: int) -> None:
+    block = b"\xff" * 40
+    info = [compression, len(block), 99, zlib.crc32(block)]
+    summary = {**SOUND, "tables": {"steps": {"action": TREE}}, "blocks": [info]}
+    with (
+        recording.open(forged(tmp_path / "x", summary, [block])) as file,
+        pytest.raises(RecordingDamagedError, match="chunk 1, column steps.action.*unpacked"),
+    ):
+        next(file.columns("action", 0, 1))
+
+
+@pytest.mark.parametrize("offset", [2**63, 2**64 - 1, 1 << 40])
+def test_an_index_that_points_beyond_every_file_is_refused(path: Path, offset: int) -> None:
+    index = {
+        "offsets": np.array([offset], np.uint64),
+        "steps": np.array([1], np.uint64),
+        "resets_in": np.array([0], np.uint64),
+        **{key: SOUND[key] for key in ("resets", "masked", "masks", "ends")},
+    }
+    block = layout.pack(index)
+    infos = [[0, len(block), len(block), zlib.crc32(block)]]
+    whole = b"".join([layout.start_bytes(), *layout.chunk_bytes(layout.METADATA, 0, {}, [])])
+    chunk = layout.chunk_bytes(layout.INDEX, 2, {"steps": 1, "blocks": infos}, [block])
+    trailer = layout.TRAILER.pack(len(whole), layout.TRAILER_MAGIC)
+    path.write_bytes(b"".join([whole, *chunk, trailer]))
+    with pytest.raises(RecordingDamagedError, match="chunk 1"), recording.open(path) as file:
+        file.step(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ import gymnasium
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from gymnasium import spaces
 from gymnasium.wrappers import FrameStackObservation, RecordEpisodeStatistics
+from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordVectorStatistics
 
 from openenv_gym import recording
 from openenv_gym.cli.main import main
@@ -187,6 +190,45 @@ def test_what_a_file_cannot_make_again(tmp_path: Path, monkeypatch: pytest.Monke
             recording.replay(file)
 
 
+class Halved(gymnasium.vector.VectorWrapper):  # type: ignore[type-arg]
+    def step(self, actions: Any) -> Any:
+        observations, rewards, *rest = self.env.step(actions)
+        return observations, rewards / 2, *rest
+
+
+def make_halved() -> Any:
+    return Halved(gymnasium.make_vec("openenv/CartPole-v1", num_envs=2))
+
+
+def test_wrappers_of_a_vector_are_named(tmp_path: Path) -> None:
+    envs = recording.RecordRollout(RecordVectorStatistics(make_halved()), tmp_path / "x")
+    envs.reset(seed=1)
+    for _ in range(20):
+        envs.step(np.ones(2, np.int64))
+    envs.close()
+    for more in ((), ("--sub-env", "1")):
+        done = run("replay", tmp_path / "x", *more)
+        assert done.exit_code == 1 and "Halved" in done.stderr and "--make" in done.stderr
+        assert "different" not in done.stdout
+    with recording.open(tmp_path / "x") as file:
+        wrappers = file.metadata["environment"]["wrappers"]
+        assert [each["entry_point"].rpartition(":")[2] for each in wrappers] == [
+            "Halved",
+            "RecordEpisodeStatistics",
+        ]
+        made = RecordVectorStatistics(make_halved())
+        assert recording.replay(file, env=made).exact
+        made.close()
+
+
+def test_a_wrapper_that_only_watches_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    path, film = tmp_path / "x", tmp_path / "film.mp4"
+    done = run("rollout", "CartPole-v1", "--steps", "9", "--out", path, "--video", film)
+    assert done.exit_code == 0, done.output
+    assert film.exists() and run("replay", path).exit_code == 0
+
+
 def test_what_nobody_can_play_again(tmp_path: Path) -> None:
     env = recording.RecordRollout(
         gymnasium.make("CartPole-v1"), tmp_path / "x", seed_first_reset=False
@@ -196,6 +238,13 @@ def test_what_nobody_can_play_again(tmp_path: Path) -> None:
     env.close()
     done = run("replay", tmp_path / "x")
     assert done.exit_code == 1 and "begins without a seed" in done.stderr
+    envs = gymnasium.make_vec("openenv/CartPole-v1", num_envs=2)
+    envs = recording.RecordRollout(envs, tmp_path / "list", seed_first_reset=False)
+    envs.reset(seed=[3, None])
+    envs.close()
+    done = run("replay", tmp_path / "list")
+    assert done.exit_code == 1 and "begins without a seed" in done.stderr
+    assert run("replay", tmp_path / "list", "--sub-env", "0").exit_code == 0
     done = run("replay", record(tmp_path / "y"), "--sub-env", "3")
     assert done.exit_code == 1 and "no sub-environment 3 among 3" in done.stderr
 
@@ -212,6 +261,64 @@ def test_infos_that_are_left_out(tmp_path: Path) -> None:
     assert run("replay", path, "--ignore", "ms").exit_code == 1
     done = run("replay", path, "--ignore", "ms", "--ignore", "deep")
     assert done.exit_code == 0 and "info ms, info deep" in done.stdout
+
+
+class Parts(gymnasium.Env[Any, Any]):
+    """Observes some numbers, in a tuple in a dict in a tuple."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Tuple(
+        [spaces.Discrete(9), spaces.Dict(pair=spaces.Tuple([spaces.Text(3), spaces.Discrete(9)]))]
+    )
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.observe(), {}
+
+    def step(self, action: Any) -> Any:
+        return self.observe(), 0.0, False, False, {"deep": {"text": "x", "number": 1}}
+
+    def observe(self) -> Any:
+        return int(self.np_random.integers(9)), {"pair": ("a", int(self.np_random.integers(9)))}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("observation", lambda at: at[0]),
+        ("observation", lambda at: at[1]["pair"][0]),
+        ("observation", lambda at: at[1]["pair"][1]),
+        ("info", lambda at: at["deep"]["text"]),
+        ("info", lambda at: at["deep"]["number"]),
+    ],
+    ids=["number", "text", "deep", "info-text", "info-number"],
+)
+@pytest.mark.parametrize("sub_env", [0, 2])
+def test_the_sub_environment_is_named_wherever_the_difference_is(
+    tmp_path: Path, name: str, change: Any, sub_env: int
+) -> None:
+    def tamper(row: Row) -> Row:
+        if not isinstance(row, recording.Step) or row.number != 3:
+            return row
+        batch = copy.deepcopy(getattr(row, name))
+        rows = change(batch)
+        if isinstance(rows, tuple):  # texts
+            texts = (*rows[:sub_env], "b", *rows[sub_env + 1 :])
+            batch = batch[0], {"pair": (texts, batch[1]["pair"][1])}
+        else:
+            rows[sub_env] = "b" if rows.dtype == object else rows[sub_env] ^ 1
+        return row._replace(**{name: batch})
+
+    envs = recording.RecordRollout(gymnasium.vector.SyncVectorEnv([Parts] * 3), tmp_path / "x")
+    envs.reset(seed=1)
+    for _ in range(6):
+        envs.step(np.zeros(3, np.int64))
+    envs.close()
+    with recording.open(changed(tmp_path / "x", tmp_path / "y", tamper)) as file:
+        env = gymnasium.vector.SyncVectorEnv([Parts] * 3)
+        difference = recording.replay(file, env=env).difference
+        env.close()
+        assert difference is not None and (difference.step, difference.sub_env) == (3, sub_env)
 
 
 def test_a_server_that_was_started_anew_ends_the_comparison(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 from openenv_gym import recording
 from openenv_gym.cli.main import main
 
+from .files import Row, changed
+
 
 SAME = f"{__package__}.rewards:make_rubric"
 OTHER = f"{__package__}.rewards:make_other"
@@ -73,6 +75,17 @@ def test_another_rubric_is_compared(path: Path, tmp_path: Path) -> None:
     )
     shown = run(path, "--rubric", OTHER)
     assert "steps that differ" in shown.stdout and "upright" in shown.stdout
+
+
+def test_numbers_that_json_does_not_know_are_null(path: Path, tmp_path: Path) -> None:
+    def unbound(row: Row) -> Row:
+        return row._replace(reward=row.reward + np.inf) if isinstance(row, recording.Step) else row
+
+    done = run(changed(path, tmp_path / "y", unbound), "--rubric", SAME, "--json")
+    facts = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert facts["scores"]["reward"]["recorded"] is None
+    shown = run(tmp_path / "y", "--rubric", SAME)
+    assert "inf" in shown.stdout
 
 
 def test_a_typed_environment_by_its_models(tmp_path: Path) -> None:

@@ -86,6 +86,25 @@ def test_rows_of_a_file(tmp_path: Path, compression: str) -> None:
             file.step(250)
 
 
+def _family(children: int, levels: int, odd: bool) -> Any:
+    """Return somebody with so many children, who have as many, over some generations."""
+    if not levels:
+        return 1.0 if odd else 1
+    extra = {"odd": None} if odd else {}
+    return {
+        "children": [_family(children, levels - 1, odd != bool(n)) for n in range(children)],
+        **extra,
+    }
+
+
+@pytest.mark.parametrize("levels", range(1, 10))
+def test_values_that_vary_at_every_depth(tmp_path: Path, levels: int) -> None:
+    infos = [_family(1 + at % 2, levels, at % 3 == 0) for at in range(7)]
+    steps = [recording.Step(at, 0, 0, 0.0, False, False, info) for at, info in enumerate(infos)]
+    with recording.open(write(tmp_path / "x", steps)) as file:
+        assert file.closed and strict_equal([file.step(at).info for at in range(7)], infos)
+
+
 def test_what_is_kept_is_a_copy(tmp_path: Path) -> None:
     writer = recording.RolloutWriter(tmp_path / "x", {})
     same = np.zeros(2)
@@ -102,6 +121,19 @@ def test_what_is_kept_is_a_copy(tmp_path: Path) -> None:
     assert [step.observation["a"][0] for step in steps] == [0, 1, 2]
     assert [len(step.info["list"]) for step in steps] == [1, 2, 3]
     assert [len(step.info["objects"][0]) for step in steps] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, np.recarray])
+def test_a_structure_is_kept_as_it_was(tmp_path: Path, kind: Any) -> None:
+    table = np.zeros(2, np.dtype([("a", "u1"), ("b", "<f8")], align=True)).view(kind)
+    writer = recording.RolloutWriter(tmp_path / "x", {})
+    for at in range(3):
+        table["b"] = at
+        writer.add_step(0, table[0], 0.0, False, False, {"inner": [table[1]]})
+    writer.close()
+    with recording.open(tmp_path / "x") as file:
+        assert [float(file.step(at).observation["b"]) for at in range(3)] == [0, 1, 2]
+        assert [float(file.step(at).info["inner"][0]["b"]) for at in range(3)] == [0, 1, 2]
 
 
 def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:

@@ -182,6 +182,47 @@ def test_the_first_reset_gets_a_seed_and_no_other(tmp_path: Path) -> None:
     kept.close()
 
 
+class Stubborn(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Does not reset the first time."""
+
+    refusals = 1
+
+    def reset(self, **how: Any) -> Any:
+        if self.refusals:
+            self.refusals -= 1
+            raise ConnectionError("come back later")
+        return super().reset(**how)
+
+
+def test_a_first_reset_that_fails_takes_no_seed_with_it(tmp_path: Path) -> None:
+    env = recording.RecordRollout(Stubborn(make("local")), tmp_path / "x")
+    with pytest.raises(ConnectionError):
+        env.reset()
+    env.reset()
+    env.step(0)
+    env.close()
+    with recording.open(tmp_path / "x") as file:
+        assert file.resets == 1 and file.reset(0).seed is not None
+
+
+@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize(
+    "seed", [[None, None], (None, None), np.array([None, None]), [3, None]], ids=str
+)
+def test_a_list_that_lacks_seeds_is_unseeded(tmp_path: Path, kind: str, seed: Any) -> None:
+    envs = recording.RecordRollout(make_vec(kind, 2, "NextStep"), tmp_path / "x")
+    envs.reset(seed=seed)
+    envs.reset(seed=[None, None])
+    for _ in range(5):
+        envs.step(np.zeros(2, np.int64))
+    envs.close()
+    with recording.open(tmp_path / "x") as file:
+        first = file.reset(0).seed
+        assert first[0] == 3 and first[1] is not None if 3 in seed else type(first) is int
+        assert list(file.reset(1).seed) == [None, None]
+        assert recording.replay(file, provider="thread" if kind == "remote" else None).exact
+
+
 @pytest.mark.parametrize(
     "call", ["step_async", "step_wait", "reset_async", "reset_wait", "send", "recv"]
 )

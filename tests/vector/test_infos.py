@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv_gym.vector import slices
-from openenv_gym.vector.infos import merge_infos, take_infos, with_masks
+from openenv_gym.vector.infos import info_of, merge_infos, take_infos, with_masks
 from tests.vector.worlds import same
 
 
@@ -83,6 +83,15 @@ def test_taking_some(infos: list[dict[str, Any]]) -> None:
     for key in expected:
         if str(key).startswith("_"):
             same(taken[key], expected[key])
+
+
+@given(st.lists(INFOS, min_size=1, max_size=6))
+def test_each_has_its_own_again(infos: list[dict[str, Any]]) -> None:
+    batch = batched(infos)
+    for index, info in enumerate(infos):
+        found = info_of(batch, index)
+        assert found.keys() == info.keys()  # `_own` and 7 among them
+        assert found.get("_own") == info.get("_own") and found.get(7) == info.get(7)
 
 
 def test_the_first_that_has_a_key_decides_about_its_dtype() -> None:
