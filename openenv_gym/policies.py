@@ -85,20 +85,25 @@ def describe_calls(envs: Any) -> dict[str, Any] | None:
 
     Returns:
         What ``describe_actions`` of it, or of the first sub-environment, returned; None where its
-        actions are no texts or nobody tells.
+        actions are something else, or where it is a vector environment of Gymnasium's own.
     """
-    space = getattr(envs, "single_action_space", None)
-    vector = space is not None
-    if not isinstance(space if vector else envs.action_space, gymnasium.spaces.Text):
+    base = envs.unwrapped
+    if hasattr(base, "openenv"):  # one on a server
+        told, ask = base.openenv.connection.environment, base.openenv.describe_actions
+    elif hasattr(base, "described"):  # several
+        # Nobody is asked who may have no answer: a failed call of a vector shows in its log.
+        told, ask = base.described, lambda: base.call("describe_actions")[0]
+    elif hasattr(getattr(base, "environment", None), "describe_actions"):  # in this process
+        told, ask = None, base.environment.describe_actions
+    else:
+        return None
+    if told is not None and told.get("schemas", {}).get("action", {}).get("title") != _CALL:
         return None
     try:
-        if vector:
-            described = envs.unwrapped.call("describe_actions")[0]
-        else:
-            described = envs.get_wrapper_attr("describe_actions")()
-    except (AttributeError, NotImplementedError, OpenEnvGymError):  # it has no such method
+        described: dict[str, Any] = ask()
+    except (NotImplementedError, OpenEnvGymError):  # a server of another kind
         return None
-    return described if isinstance(described, dict) else None
+    return described
 
 
 class _Calls:

@@ -160,12 +160,14 @@ def measure(
     figures = [Figures(subject) for subject in chosen]
     with ExitStack() as stack:
         players: list[tuple[Figures, _Player]] = []
+        described: dict[str, Any] | None = None  # by the first: Gymnasium's vectors do not tell
         for each in figures:
             say(f"starting: {each.subject.name}")
             try:
                 env = each.subject.make()
                 stack.callback(env.close)
-                player = _Player(env, each.subject.num_envs)
+                described = described or describe_calls(env)
+                player = _Player(env, each.subject.num_envs, described)
                 each.steps = steps or _fitting(player)
                 player.round(each.steps)  # caches, sockets' windows, clock rates
             except Exception as error:  # whatever an environment or a provider says
@@ -204,11 +206,11 @@ def _fitting(player: _Player) -> int:
 class _Player:
     """Plays by chance, and measures what the environment's own calls take."""
 
-    def __init__(self, env: Any, num_envs: int) -> None:
+    def __init__(self, env: Any, num_envs: int, described: dict[str, Any] | None) -> None:
         self._env = env
         self._num_envs = num_envs
         self._space = env.single_action_space if num_envs else env.action_space
-        self._chance = Chance(self._space, max(num_envs, 1), describe_calls(env))
+        self._chance = Chance(self._space, max(num_envs, 1), described)
         for number in range(max(num_envs, 1)):
             self._chance.seed(number, _SEED + number)
         self._observation, self._info = env.reset(seed=_SEED)

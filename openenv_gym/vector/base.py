@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import queue
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
@@ -115,6 +115,11 @@ class VectorBase(_AsyncVectorEnv):
         """Where the servers are, each once."""
         addresses = [str(member.connection.address) for member in self._fleet.members]
         return list(dict.fromkeys(addresses))
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What the first server tells of the environment (docs/protocol.md, section 4)."""
+        return self._fleet.members[0].connection.environment
 
     # -- the end ------------------------------------------------------------------------------
 

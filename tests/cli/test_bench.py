@@ -9,11 +9,14 @@ import gymnasium
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from gymnasium.vector import SyncVectorEnv
 
 from openenv_gym.cli.findings import findings, shares
 from openenv_gym.cli.main import main
 from openenv_gym.cli.measuring import PARTS, Figures, Subject, make_local, measure
 from openenv_gym.registration import lookup
+from openenv_gym.server.adapter import TypedEnv
+from tests.conformance.worlds import Tools
 
 
 def _run(*arguments: str) -> Result:
@@ -159,3 +162,14 @@ def test_shares_are_of_the_whole_also_where_means_are_more_than_the_median() -> 
     share = shares(_figures("process", 100, environment=60, wire=90))
     assert sum(share.values()) == pytest.approx(1.0)
     assert share["environment"] == pytest.approx(0.4)
+
+
+def test_calls_of_tools_are_drawn_everywhere() -> None:
+    chosen = [
+        Subject("here", "local", 0, lambda: TypedEnv(Tools())),
+        Subject(
+            "here, several", "local", 2, lambda: SyncVectorEnv([lambda: TypedEnv(Tools())] * 2)
+        ),
+    ]
+    figures = measure(chosen, steps=5, rounds=1)
+    assert [each.problem for each in figures] == [None, None]
