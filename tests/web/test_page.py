@@ -118,6 +118,16 @@ def test_a_strange_name_of_this_machine_is_refused_where_there_is_no_token() -> 
     assert isinstance(ask("lab.example:80", hosts=["lab.example"]), Handover)
 
 
+@pytest.mark.parametrize("host", ["[", "[::1"])
+def test_a_host_that_is_none_is_answered(host: str) -> None:
+    from openenv_gym.server.http import HttpResponse, Router
+
+    head = f"GET /web HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    for token in (None, "secret"):
+        answer = Router([], web=True, token=token).answer(head)
+        assert isinstance(answer, HttpResponse) and answer.status == 400
+
+
 def test_a_server_without_it_knows_no_such_path_and_imports_nothing_for_it() -> None:
     code = (
         "import sys; from openenv_gym.server import Server, load_app;"
