@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ _DIRECTIONS = {
 _FIRE = ("FIRE", "SPACE")
 _NOTHING = ("NOOP", "NOTHING", "WAIT", "STAY")
 _MAX_RATE = 60.0
+
+_log = logging.getLogger(__name__)
 
 
 def keys_of(form: Group) -> dict[str, Any] | None:
@@ -106,4 +109,7 @@ class Player:
                 self._over.wait(due_s - time.monotonic())
         except errors.OpenEnvGymError as error:
             self._tab.outlet.say(kind="trouble", text=str(error))
+        except Exception as error:  # nobody else hears of what ends this thread
+            _log.exception("Playing by keyboard has ended")
+            self._tab.outlet.say(kind="trouble", text=f"{type(error).__name__}: {error}")
         self._tab.outlet.say(kind="playing", on=False)

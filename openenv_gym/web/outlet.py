@@ -7,6 +7,8 @@ import contextlib
 import threading
 from typing import Any
 
+from openenv_gym.web.views import plain
+
 
 __all__ = ["Outlet"]
 
@@ -53,7 +55,7 @@ class Outlet:
         self._wake()
 
     async def take(self) -> list[dict[str, Any]]:
-        """Return what is new, as messages; wait for it."""
+        """Return what is new, as messages that JSON can carry; wait for it."""
         assert self._news is not None
         while True:
             await self._news.wait()
@@ -66,7 +68,8 @@ class Outlet:
             if view is not None or rows:
                 messages.append({"kind": "view", "rows": rows, **(view or {})})
             if messages:
-                return messages
+                # Whatever was told: browsers read no JSON with NaN or Infinity in it.
+                return [plain(each) for each in messages]
 
     def _wake(self) -> None:
         with self._lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import threading
 import time
@@ -13,7 +12,7 @@ from openenv_gym import errors
 from openenv_gym.client import Connection
 from openenv_gym.web.outlet import Outlet
 from openenv_gym.web.service import Service
-from openenv_gym.web.views import has_picture, panels_of, plain, short
+from openenv_gym.web.views import has_picture, panels_of, plain, reward_of, short
 from openenv_gym.web.watching import Following
 
 
@@ -123,8 +122,7 @@ class Tab:
             begin_s = time.perf_counter()
             outcome = self._call("step_typed", dict(action))
             self._step += 1
-            with contextlib.suppress(TypeError, ValueError):  # no reward, or several
-                self._total += float(outcome[1])
+            self._total += reward_of(outcome[1]) or 0.0
             self._over = bool(outcome[2])
             took_ms = 1e3 * (time.perf_counter() - begin_s)
             self._show("step", action, outcome, quick=quick, took_ms=took_ms)
@@ -170,7 +168,7 @@ class Tab:
             "episode": self._episode,
             "step": self._step,
             "action": "reset" if op == "reset" else self._words(action),
-            "reward": _number(reward),
+            "reward": reward_of(reward),
             "done": bool(done),
             "truncated": bool(truncated),
         }
@@ -302,10 +300,3 @@ class Tabs:
                     del self._tabs[tab.name]
             for tab in gone:
                 tab.close()
-
-
-def _number(reward: Any) -> float | None:
-    try:
-        return float(reward)
-    except (TypeError, ValueError):
-        return None
