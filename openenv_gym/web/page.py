@@ -125,7 +125,10 @@ class _Play:
     def _load(self, request: gradio.Request) -> list[Any]:
         tab = self._tabs.add(request.headers.get(PEER_HEADER, ""))
         mark = f'<i id="oe-tab" data-tab="{html.escape(tab.name)}"></i>'
-        return [tab.name, mark, *self._open(tab, {})]
+        try:
+            return [tab.name, mark, *self._open(tab, {})]
+        finally:
+            tab.leave()  # from now on its browser has to come, which does not know it before
 
     def _renew(self, name: str, make: str) -> list[Any]:
         tab = self._tabs.get(name)

@@ -47,6 +47,9 @@
     if (state.socket && state.socket.readyState === WebSocket.OPEN) state.socket.send(JSON.stringify(message));
   }
 
+  // Not where the browser keeps the page for the way back: then it connects again, or is forgotten.
+  addEventListener("pagehide", (event) => { if (!event.persisted) tell({ do: "leave" }); });
+
   function take(message) {
     switch (message.kind) {
       case "view": show(message); break;
