@@ -186,15 +186,7 @@ def test_an_app_as_the_articles_make_it_shows_the_page() -> None:
     second.close()
 
 
-def test_an_environment_that_cannot_be_made_again_has_one_session() -> None:
-    class Given(CountingEnv):
-        def __init__(self, needed: int) -> None:
-            super().__init__()
-
-    app = create_web_interface_app(Given(1))
-    app.open({}).close()
-    with pytest.raises(errors.CapacityError, match="another session has"):
-        app.open({})
+def test_a_model_that_is_none_is_refused() -> None:
     with pytest.raises(errors.InvalidOptionError, match="action_cls"):
         create_web_interface_app(EchoEnvironment, dict)  # type: ignore[arg-type]
 
