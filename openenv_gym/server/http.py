@@ -223,7 +223,13 @@ class Router:
 
     def _hand_over(self, request: HttpRequest) -> Handover | HttpResponse:
         """Let a browser's user in, who gives the token as a password."""
-        host = urllib.parse.urlsplit(f"//{request.headers.get('host', '')}").hostname
+        given_host = request.headers.get("host", "")
+        try:
+            host = urllib.parse.urlsplit(f"//{given_host}").hostname
+        except ValueError:  # such as ``[``
+            return HttpResponse.of_text(
+                HTTPStatus.BAD_REQUEST, f"Host is {given_host[:200]!r}, expected a name."
+            )
         if not self._is_own(host):
             return HttpResponse.of_text(
                 HTTPStatus.FORBIDDEN,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from openenv_gym import errors
-from openenv_gym.web.forms import Group, Leaf
+from openenv_gym.web.parts import Group, Leaf
 from openenv_gym.web.tabs import Tab
 
 
@@ -23,6 +25,9 @@ _DIRECTIONS = {
 _FIRE = ("FIRE", "SPACE")
 _NOTHING = ("NOOP", "NOTHING", "WAIT", "STAY")
 _MAX_RATE = 60.0
+_EXACT = 2**53
+
+_log = logging.getLogger(__name__)
 
 
 def keys_of(form: Group) -> dict[str, Any] | None:
@@ -36,7 +41,7 @@ def keys_of(form: Group) -> dict[str, Any] | None:
     if len(form.parts) != 1 or not isinstance(form.parts[0], Leaf):
         return None
     leaf = form.parts[0]
-    if leaf.kind != "choice":
+    if leaf.kind != "choice" or not all(map(_is_plain, leaf.values)):
         return None
     named: dict[str, Any] = {}
     nothing = None
@@ -63,6 +68,13 @@ def keys_of(form: Group) -> dict[str, Any] | None:
         "digits": [value for _, value in leaf.choices[:10]],
         "nothing": nothing,
     }
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value comes back from a browser as it was, whose numbers are floats."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) <= _EXACT
 
 
 class Player:
@@ -106,4 +118,7 @@ class Player:
                 self._over.wait(due_s - time.monotonic())
         except errors.OpenEnvGymError as error:
             self._tab.outlet.say(kind="trouble", text=str(error))
+        except Exception as error:  # nobody else hears of what ends this thread
+            _log.exception("Playing by keyboard has ended")
+            self._tab.outlet.say(kind="trouble", text=f"{type(error).__name__}: {error}")
         self._tab.outlet.say(kind="playing", on=False)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from openenv_gym import errors
-from openenv_gym.web.forms import Group, form_of, leaves
+from openenv_gym.web.forms import form_of
+from openenv_gym.web.parts import Group, leaves
 
 
 __all__ = ["Kind", "kinds_of", "problems_of"]
@@ -59,7 +60,7 @@ def kinds_of(described: Mapping[str, Any]) -> list[Kind]:
     for tool in tools:
         schema = tool.get("input_schema") or {"type": "object", "properties": {}}
         text = str(tool.get("description") or "").partition("\n")[0]
-        kinds.append(Kind(f"tool: {tool['name']}", text, form_of(schema), tool["name"]))
+        kinds.append(Kind(f"tool: {tool['name']}", text, form_of(schema, without=()), tool["name"]))
     return kinds
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
-import time
 from typing import TYPE_CHECKING, Any
 
 from openenv_gym.web.keyboard import Player
@@ -25,25 +23,27 @@ async def serve_tab(socket: WebSocket, tabs: Tabs) -> None:
     """Serve a tab's browser until it hangs up."""
     from fastapi import WebSocketDisconnect
 
-    tab = tabs.get(socket.query_params.get("tab"))
-    await socket.accept()
+    tab = tabs.arrive(socket.query_params.get("tab"))
     if tab is None:
+        await socket.accept()
         await socket.send_json({"kind": "unknown"})
         await socket.close()
         return
-    tab.left_s = math.inf
-    tab.outlet.connect(asyncio.get_running_loop())
-    browser = _Browser(socket, tab)
-    sending = asyncio.create_task(browser.send())
     try:
-        while True:
-            await browser.take(await socket.receive_json())
+        await socket.accept()
+        browser = _Browser(socket, tab)
+        sending = asyncio.create_task(browser.send())
+        try:
+            while (message := await socket.receive_json()) != {"do": "leave"}:
+                await browser.take(message)
+            await asyncio.to_thread(tabs.end, tab)
+        finally:
+            sending.cancel()
+            await browser.stop()
     except (WebSocketDisconnect, RuntimeError, ValueError, KeyError):
         pass
     finally:
-        sending.cancel()
-        tab.left_s = time.monotonic()
-        await browser.stop()
+        tab.leave()
 
 
 class _Browser:
@@ -59,11 +59,12 @@ class _Browser:
         self._tab = tab
         self._room = asyncio.Semaphore(_UNSEEN)
         self._player: Player | None = None
+        self._news = tab.outlet.connect(asyncio.get_running_loop())
 
     async def send(self) -> None:
-        """Tell what is new, as fast as it is shown."""
-        while True:
-            for message in await self._tab.outlet.take():
+        """Tell what is new, as fast as it is shown, until a later connection is told."""
+        while messages := await self._tab.outlet.take(self._news):
+            for message in messages:
                 if "number" in message:
                     with contextlib.suppress(asyncio.TimeoutError):
                         await asyncio.wait_for(self._room.acquire(), _PATIENCE_S)

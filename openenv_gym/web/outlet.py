@@ -7,6 +7,8 @@ import contextlib
 import threading
 from typing import Any
 
+from openenv_gym.web.views import plain
+
 
 __all__ = ["Outlet"]
 
@@ -30,12 +32,20 @@ class Outlet:
         self._notices: list[dict[str, Any]] = []
         self._number = 0
 
-    def connect(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell a browser's (new) connection, from now on; the last view comes again."""
+    def connect(self, loop: asyncio.AbstractEventLoop) -> asyncio.Event:
+        """Tell a browser's (new) connection, from now on; the last view comes again.
+
+        Returns:
+            What the connection takes the news with; those before it get no more.
+        """
+        news = asyncio.Event()
         with self._lock:
-            self._loop, self._news = loop, asyncio.Event()
+            before = self._loop, self._news
+            self._loop, self._news = loop, news
             self._view = self._view or self._last
+        _wake(*before)  # which hears that it is told no more
         self._wake()
+        return news
 
     def show(self, view: dict[str, Any], row: dict[str, Any] | None = None) -> None:
         """Show a view, and add a row to the history."""
@@ -52,13 +62,21 @@ class Outlet:
             self._notices.append(notice)
         self._wake()
 
-    async def take(self) -> list[dict[str, Any]]:
-        """Return what is new, as messages; wait for it."""
-        assert self._news is not None
+    async def take(self, news: asyncio.Event) -> list[dict[str, Any]]:
+        """Return what is new, as messages that JSON can carry; wait for it.
+
+        Args:
+            news: What `connect` returned.
+
+        Returns:
+            The messages; none where another connection has come in the place of this one.
+        """
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await news.wait()
+            news.clear()
             with self._lock:
+                if news is not self._news:
+                    return []
                 notices, self._notices = self._notices, []
                 rows, self._rows = self._rows, []
                 view, self._view = self._view, None
@@ -66,11 +84,16 @@ class Outlet:
             if view is not None or rows:
                 messages.append({"kind": "view", "rows": rows, **(view or {})})
             if messages:
-                return messages
+                # Whatever was told: browsers read no JSON with NaN or Infinity in it.
+                return [plain(each) for each in messages]
 
     def _wake(self) -> None:
         with self._lock:
-            loop, news = self._loop, self._news
-        if loop is not None and news is not None:
-            with contextlib.suppress(RuntimeError):  # it is over, and so is the page
-                loop.call_soon_threadsafe(news.set)
+            line = self._loop, self._news
+        _wake(*line)
+
+
+def _wake(loop: asyncio.AbstractEventLoop | None, news: asyncio.Event | None) -> None:
+    if loop is not None and news is not None:
+        with contextlib.suppress(RuntimeError):  # it is over, and so is the page
+            loop.call_soon_threadsafe(news.set)

@@ -10,13 +10,13 @@ from typing import Any
 import gradio
 
 from openenv_gym import errors
-from openenv_gym.web.forms import read_form, state_of
+from openenv_gym.web.filled import read_form, state_of
 from openenv_gym.web.handed import PEER_HEADER
 from openenv_gym.web.keyboard import keys_of
 from openenv_gym.web.kinds import Kind, kinds_of, problems_of
 from openenv_gym.web.tabs import Tab, Tabs
 from openenv_gym.web.views import short
-from openenv_gym.web.widgets import problem_html, show_form, value_of
+from openenv_gym.web.widgets import held_of, problem_html, said_html, show_form, value_of
 
 
 __all__ = ["STYLE", "THEME", "make_page"]
@@ -109,7 +109,9 @@ class _Play:
         made = gradio.Textbox("", elem_classes="oe-hidden")
         gradio.render(
             inputs=[tab, made, self._kind],
-            triggers=[made.change, self._kind.change],
+            # Not its change, which comes with a new environment, too: a form that is made twice
+            # loses what was filled in in between.
+            triggers=[made.change, self._kind.input],
             show_progress="hidden",
         )(lambda name, _, kind: self._show(tab, name, kind))
 
@@ -125,7 +127,10 @@ class _Play:
     def _load(self, request: gradio.Request) -> list[Any]:
         tab = self._tabs.add(request.headers.get(PEER_HEADER, ""))
         mark = f'<i id="oe-tab" data-tab="{html.escape(tab.name)}"></i>'
-        return [tab.name, mark, *self._open(tab, {})]
+        try:
+            return [tab.name, mark, *self._open(tab, {})]
+        finally:
+            tab.leave()  # from now on its browser has to come, which does not know it before
 
     def _renew(self, name: str, make: str) -> list[Any]:
         tab = self._tabs.get(name)
@@ -196,7 +201,7 @@ class _Play:
             return
         kind = kinds[chosen if isinstance(chosen, int) and chosen < len(kinds) else 0]
         if kind.help:
-            gradio.Markdown(kind.help, elem_classes="oe-kind-help")
+            gradio.HTML(said_html(kind.help), elem_classes="oe-kind-help")
         fields = show_form(kind.form)
         step = gradio.Button("Step", variant="primary", elem_id="oe-step")
         keys = None if kind.tool else keys_of(kind.form)
@@ -209,7 +214,10 @@ class _Play:
         outputs = [self._legal, self._message, *(field.problem for field in fields)]
 
         def act(name: str, *values: Any) -> list[Any]:
-            held = {field.leaf.key: value for field, value in zip(fields, values, strict=True)}
+            held = {
+                field.leaf.key: held_of(field.leaf, value)
+                for field, value in zip(fields, values, strict=True)
+            }
             legal, message, problems = self._act(name, kind, held)
             return [legal, message, *(problem_html(problems.get(f.leaf.key, "")) for f in fields)]
 
@@ -258,9 +266,11 @@ def _watch(tabs: Tabs, name: Any) -> None:
     with gradio.Row():
         begin = gradio.Button("Watch", variant="primary", elem_id="oe-watch")
         end = gradio.Button("Stop", elem_id="oe-unwatch")
-    gradio.Markdown(
-        "You see what the session does from now on. Whoever runs it does not notice, and nothing "
-        "of what it does changes.",
+    gradio.HTML(
+        said_html(
+            "You see what the session does from now on. Whoever runs it does not notice, and "
+            "nothing of what it does changes."
+        ),
         elem_classes="oe-kind-help",
     )
 

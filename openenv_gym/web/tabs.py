@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import math
 import secrets
 import threading
 import time
@@ -13,7 +13,7 @@ from openenv_gym import errors
 from openenv_gym.client import Connection
 from openenv_gym.web.outlet import Outlet
 from openenv_gym.web.service import Service
-from openenv_gym.web.views import has_picture, panels_of, plain, short
+from openenv_gym.web.views import has_picture, panels_of, plain, reward_of, short
 from openenv_gym.web.watching import Following
 
 
@@ -22,10 +22,14 @@ __all__ = ["Tab", "Tabs"]
 _DRAWN = ("rgb_array", "ansi")
 _UNUSED_S = 60.0  # a tab whose browser is gone for so long is closed
 _LOOK_S = 2.0
+_MAX_CLOSING = 16  # tabs that are closed at once; others wait for the next look
+_CLOSE_S = 5.0
 
 
 class Tab:
-    """One tab. Calls may come from any thread; they wait for each other.
+    """One tab. Calls may come from any thread; they wait for each other, but for `close`.
+
+    Who makes one holds on to it, as each connection of its browser does; see `leave`.
 
     Args:
         service: The server.
@@ -35,6 +39,7 @@ class Tab:
         name: Its secret name, which its browser alone knows.
         outlet: What the browser is told.
         described: What the environment says about its actions: ``actions``, ``tools``, ``legal``.
+        left_s: When the last one that held on to it has left; inf while somebody does.
     """
 
     def __init__(self, service: Service, peer: str) -> None:
@@ -42,9 +47,12 @@ class Tab:
         self.peer = peer
         self.outlet = Outlet()
         self.described: dict[str, Any] = {"actions": [], "tools": [], "legal": None}
-        self.left_s = time.monotonic()  # when its browser was last heard of; inf: it is there
+        self.left_s = math.inf
         self._service = service
         self._lock = threading.RLock()
+        # Held for a moment only, whatever the environment does: guards what there is to be ended.
+        self._parts = threading.Lock()
+        self._holders = 1
         self._session: Connection | None = None
         self._draws = False
         self._episode = self._step = 0
@@ -54,6 +62,19 @@ class Tab:
         self._following: Following | None = None
         self._closed = False
 
+    def arrive(self) -> None:
+        """Hold on to the tab: a browser has connected."""
+        with self._parts:
+            self._holders += 1
+            self.left_s = math.inf
+
+    def leave(self) -> None:
+        """Hold on to it no more; a connection may end long after the browser has a new one."""
+        with self._parts:
+            self._holders -= 1
+            if not self._holders:
+                self.left_s = time.monotonic()
+
     # -- the session --------------------------------------------------------------------------
 
     def open(self, options: dict[str, Any]) -> None:
@@ -62,10 +83,13 @@ class Tab:
         It is asked to draw where it can, and where that is no window.
 
         Raises:
+            SessionClosedError: The tab was closed.
             OpenEnvGymError: The session cannot be opened.
         """
         with self._lock:
             self._end_session()
+            if self._closed:
+                raise _closed_tab()
             session = self._service.open(options, self.peer)
             modes = (session.environment.get("metadata") or {}).get("render_modes") or ()
             wanted = next((mode for mode in _DRAWN if mode in modes), None)
@@ -75,10 +99,19 @@ class Tab:
                     session = self._service.open({**options, "render_mode": wanted}, self.peer)
                 except errors.OpenEnvGymError:  # it draws only for those who know how
                     session = self._service.open(options, self.peer)
-            self._session = session
+            if not self._keep(session):
+                session.close()
+                raise _closed_tab()
             self._draws = session.environment.get("render_mode") in _DRAWN
             self._over = True  # until one has begun
             self._describe()
+
+    def _keep(self, session: Connection) -> bool:
+        """Take a session as the tab's own; tell whether the tab has not been closed meanwhile."""
+        with self._parts:
+            if not self._closed:
+                self._session = session
+            return not self._closed
 
     @property
     def session_name(self) -> str:
@@ -123,8 +156,7 @@ class Tab:
             begin_s = time.perf_counter()
             outcome = self._call("step_typed", dict(action))
             self._step += 1
-            with contextlib.suppress(TypeError, ValueError):  # no reward, or several
-                self._total += float(outcome[1])
+            self._total += reward_of(outcome[1]) or 0.0
             self._over = bool(outcome[2])
             took_ms = 1e3 * (time.perf_counter() - begin_s)
             self._show("step", action, outcome, quick=quick, took_ms=took_ms)
@@ -142,12 +174,16 @@ class Tab:
     def _call(self, op: str, *args: Any) -> Any:
         if self._following is not None:
             self.unwatch()
-        if self._session is None:
+        return self._ask(op, *args)
+
+    def _ask(self, op: str, *args: Any) -> Any:
+        session = self._session
+        if session is None:
             raise errors.ResetNeededError(
                 "There is no environment.", hint="Press 'New environment'."
             )
         try:
-            return self._session.call(op, list(args)).value
+            return session.call(op, list(args)).value
         except errors.SessionError:
             self._end_session()
             raise
@@ -170,7 +206,7 @@ class Tab:
             "episode": self._episode,
             "step": self._step,
             "action": "reset" if op == "reset" else self._words(action),
-            "reward": _number(reward),
+            "reward": reward_of(reward),
             "done": bool(done),
             "truncated": bool(truncated),
         }
@@ -210,8 +246,7 @@ class Tab:
                 self._describe()
 
     def _describe(self) -> None:
-        assert self._session is not None
-        self.described = self._session.call("describe_actions", []).value
+        self.described = self._ask("describe_actions")
 
     # -- watching -----------------------------------------------------------------------------
 
@@ -233,11 +268,17 @@ class Tab:
         with self._lock:
             self.unwatch()
             watch = self._service.watch(session, index, self.peer)
-            self._following = Following(watch, session, index, self.outlet, self._note)
+            following = Following(watch, session, index, self.outlet, self._note)
+            with self._parts:
+                closed = self._closed
+                self._following = None if closed else following
+            if closed:
+                following.stop()
+                raise _closed_tab()
 
     def unwatch(self) -> None:
         """Watch no more."""
-        with self._lock:
+        with self._parts:
             following, self._following = self._following, None
         if following is not None:
             following.stop()
@@ -248,14 +289,15 @@ class Tab:
     # -- end ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End its session."""
-        self._closed = True
+        """End its session, for good; a call that is under way is broken off."""
+        with self._parts:
+            self._closed = True
         self.unwatch()
-        with self._lock:
-            self._end_session()
+        self._end_session()
 
     def _end_session(self) -> None:
-        session, self._session = self._session, None
+        with self._parts:
+            session, self._session = self._session, None
         if session is not None:
             session.close()
 
@@ -271,10 +313,11 @@ class Tabs:
         self.service = service
         self._lock = threading.Lock()
         self._tabs: dict[str, Tab] = {}
+        self._closing = threading.BoundedSemaphore(_MAX_CLOSING)
         threading.Thread(target=self._keep_house, name="openenv-tabs", daemon=True).start()
 
     def add(self, peer: str) -> Tab:
-        """Return a new tab."""
+        """Return a new tab, which whoever asked for it holds on to."""
         tab = Tab(self.service, peer)
         with self._lock:
             self._tabs[tab.name] = tab
@@ -285,12 +328,30 @@ class Tabs:
         with self._lock:
             return self._tabs.get(name or "")
 
+    def arrive(self, name: str | None) -> Tab | None:
+        """Return a tab to whose browser a connection is there, which holds on to it."""
+        with self._lock:  # so that it is not taken for left before
+            tab = self._tabs.get(name or "")
+            if tab is not None:
+                tab.arrive()
+        return tab
+
+    def end(self, tab: Tab) -> None:
+        """Close a tab whose browser says that it is gone for good."""
+        with self._lock:
+            self._tabs.pop(tab.name, None)
+        tab.close()
+
     def close(self) -> None:
         """Close all tabs."""
         with self._lock:
             tabs, self._tabs = list(self._tabs.values()), {}
-        for tab in tabs:
-            tab.close()
+        end_s = time.monotonic() + _CLOSE_S
+        threads = [threading.Thread(target=tab.close, daemon=True) for tab in tabs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(end_s - time.monotonic(), 0.0))
 
     def _keep_house(self) -> None:
         while True:
@@ -298,14 +359,18 @@ class Tabs:
             now_s = time.monotonic()
             with self._lock:
                 gone = [tab for tab in self._tabs.values() if now_s > tab.left_s + _UNUSED_S]
+                gone = [tab for tab in gone if self._closing.acquire(blocking=False)]
                 for tab in gone:
                     del self._tabs[tab.name]
-            for tab in gone:
-                tab.close()
+            for tab in gone:  # each by itself: one may take its time
+                threading.Thread(target=self._close_one, args=(tab,), daemon=True).start()
+
+    def _close_one(self, tab: Tab) -> None:
+        try:
+            tab.close()
+        finally:
+            self._closing.release()
 
 
-def _number(reward: Any) -> float | None:
-    try:
-        return float(reward)
-    except (TypeError, ValueError):
-        return None
+def _closed_tab() -> errors.SessionClosedError:
+    return errors.SessionClosedError("This tab was closed.", hint="Load the page again.")

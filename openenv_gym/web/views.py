@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from openenv_gym.errors import printable
 
 
-__all__ = ["fields_of", "has_picture", "panels_of", "plain", "short"]
+__all__ = ["fields_of", "has_picture", "panels_of", "plain", "reward_of", "short"]
 
 Panel = dict[str, Any]
 
@@ -34,6 +35,8 @@ _MAX_RAW = 2048  # elements of an array in the raw JSON
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, as Gymnasium's toy text has them
 _FEN = re.compile(r"^([pnbrqkPNBRQK1-8]+/){7}[pnbrqkPNBRQK1-8]+ [wb] ")
 _JPEG_FROM = 320 * 320  # pixels
+
+_log = logging.getLogger(__name__)
 
 
 def fields_of(observation: Any) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def panels_of(observation: Any, frame: Any = None) -> list[Panel]:
             flags.append(f"{name}: {'yes' if value else 'no'}")
         elif number is not None:
             numbers[name] = number
-        elif (panel := _panel(name, value, drawn=bool(panels))) is not None:
+        elif (panel := _panel_or_why(name, value, drawn=bool(panels))) is not None:
             panels.append(panel)
     if numbers:
         panels.append(_numbers("Numbers", list(numbers), list(numbers.values())))
@@ -90,6 +93,8 @@ def plain(value: Any, most: int = _MAX_RAW) -> Any:
             head = plain(value.reshape(-1)[:16].tolist())
             return {"shape": list(value.shape), "dtype": str(value.dtype), "begins": head}
         return plain(value.tolist())
+    if isinstance(value, np.floating):  # a longdouble's item() is a longdouble
+        return plain(float(value))
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, Mapping):
@@ -97,6 +102,14 @@ def plain(value: Any, most: int = _MAX_RAW) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(each) for each in value]
     return repr(value)[:_MAX_TEXT]
+
+
+def reward_of(value: Any) -> float | None:
+    """Return a reward as a number; None where it is none, or several."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def short(value: Any, most: int = 120) -> str:
@@ -107,6 +120,19 @@ def short(value: Any, most: int = 120) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     text = " ".join(printable(text).split())
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _panel_or_why(name: str, value: Any, *, drawn: bool) -> Panel | None:
+    """Return the panel of a field; where there is none to make, one that says why.
+
+    One field that nobody has thought of does not take the others from the page.
+    """
+    try:
+        return _panel(name, value, drawn=drawn)
+    except Exception as error:
+        _log.exception("The field %s cannot be shown", name)
+        text = f"It cannot be shown: {type(error).__name__}: {error}"
+        return {"type": "text", "label": name, "text": _text(text)}
 
 
 def _panel(name: str, value: Any, *, drawn: bool) -> Panel | None:
@@ -120,20 +146,37 @@ def _panel(name: str, value: Any, *, drawn: bool) -> Panel | None:
             return {"type": "chess", "label": name, "fen": value}
         return {"type": "text", "label": name, "text": _text(value)}
     array = value if isinstance(value, np.ndarray) else None
+    if array is not None and array.size == 0:
+        text = f"{array.dtype} {_size(array)}, with nothing in it"
+        return {"type": "text", "label": name, "text": text}
     if array is not None and array.dtype.kind in "biuf":
         if array.ndim == 1 and array.size <= MAX_NUMBERS:
             return _numbers(name, [f"{name}[{i}]" for i in range(array.size)], array.tolist())
         if array.ndim == 2 and max(array.shape) <= MAX_GRID and array.dtype.kind in "biu":
             return {"type": "grid", "label": name, "rows": array.tolist(), "folded": drawn}
     if isinstance(value, (list, tuple, set, frozenset)) and _is_short_list(value):
-        items = sorted(value) if isinstance(value, (set, frozenset)) else value
-        return {"type": "list", "label": name, "items": [printable(str(each)) for each in items]}
+        return {"type": "list", "label": name, "items": _items(value)}
     raw = plain(value)
     if array is not None and isinstance(raw, dict):
-        size = "x".join(map(str, array.shape))
-        text = f"{array.dtype} {size}, from {array.min():g} to {array.max():g}"
+        text = f"{array.dtype} {_size(array)}"
+        if array.dtype.kind in "biuf":
+            text += f", from {float(array.min()):g} to {float(array.max()):g}"
         return {"type": "text", "label": name, "text": text}
     return {"type": "json", "label": name, "value": raw}
+
+
+def _size(array: Any) -> str:
+    return "x".join(map(str, array.shape))
+
+
+def _items(value: Any) -> list[str]:
+    """Return what stands in a short list; of a set in order, where it has one."""
+    items = list(value)
+    if isinstance(value, (set, frozenset)):
+        # Numbers by their size; with text among them there is no order but that of words.
+        words = any(isinstance(each, str) for each in items)
+        items.sort(key=str if words else None)
+    return [printable(str(each)) for each in items]
 
 
 def _text(value: str) -> str:
@@ -152,7 +195,10 @@ def _as_number(value: Any) -> float | None:
             return None
         return float(value)
     if isinstance(value, (int, float, np.integer, np.floating)):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number that no plot has room for
+            return None
     return None
 
 
@@ -170,6 +216,8 @@ def _as_picture(value: Any) -> Any:
     A row of frames, as frame stacking makes it, becomes one picture with one beside the other.
     """
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8:
+        return None
+    if value.size == 0:  # a stack of frames that has none yet
         return None
     if value.ndim == 4 and value.shape[0] <= 8 and _is_picture(value[0]):
         return np.concatenate(list(value), axis=1)

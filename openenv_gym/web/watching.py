@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 from openenv_gym import errors
 from openenv_gym.client.watch import Watch
 from openenv_gym.web.outlet import Outlet
-from openenv_gym.web.views import panels_of, short
+from openenv_gym.web.views import panels_of, reward_of, short
 
 
 __all__ = ["Following"]
 
 _LOOK_S = 0.25
+
+_log = logging.getLogger(__name__)
 
 
 class Following:
@@ -62,16 +65,18 @@ class Following:
                     self._show(seen)
         except errors.OpenEnvGymError as error:
             self._outlet.say(kind="trouble", text=error.message)
+        except Exception as error:  # nobody else hears of what ends this thread
+            _log.exception("Session %s: cannot be shown", self._shown)
+            self._outlet.say(kind="trouble", text=f"{type(error).__name__}: {error}")
         finally:
             self._watch.close()
 
     def _show(self, seen: dict[str, Any]) -> None:
-        reward = seen["reward"]
         row = {
             "episode": seen["episode"],
             "step": seen["step"],
             "action": "reset" if seen["op"] == "reset" else short(seen["action"]),
-            "reward": float(reward) if isinstance(reward, (int, float)) else _scalar(reward),
+            "reward": reward_of(seen["reward"]),
             "done": seen["done"],
             "truncated": seen["truncated"],
             "skipped": seen["skipped"],
@@ -86,10 +91,3 @@ class Following:
             "watched": self._shown,
         }
         self._outlet.show(view, row)
-
-
-def _scalar(reward: Any) -> float | None:
-    try:
-        return float(reward)
-    except (TypeError, ValueError):
-        return None

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import html
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import gradio
 
-from openenv_gym.web.forms import Group, Leaf, Part, Union, bounds_of
+from openenv_gym.web.filled import EMPTY, bounds_of, first_of, number_text
+from openenv_gym.web.parts import Group, Leaf, Part, Union
 
 
-__all__ = ["Field", "Shown", "problem_html", "show_form", "value_of"]
+__all__ = ["Field", "Shown", "held_of", "problem_html", "said_html", "show_form", "value_of"]
 
+# What components hold for no choice, and for a set with nothing in it; all else is a number.
+_NOTHING = "nothing"
+_EMPTY_SET = "empty"
 _MAX_RADIO = 8  # choices that are shown side by side
 _MAX_LABEL = 24
 
@@ -46,18 +51,50 @@ def show_form(form: Group) -> Shown:
 
 def problem_html(text: str) -> str:
     """Return what stands below a field that holds something wrong."""
-    import html
-
     return f'<div class="oe-problem" role="alert">{html.escape(text)}</div>' if text else ""
 
 
+def said_html(said: str, name: str = "") -> str:
+    """Return what an environment says, which is text whatever stands in it, below a name."""
+    head = f"<b>{html.escape(name)}</b> " if name else ""
+    paragraphs = re.split(r"\n\s*\n", html.escape(said.strip()))
+    return f'<div class="oe-said"><p>{head}{"</p><p>".join(paragraphs)}</p></div>'
+
+
 def value_of(leaf: Leaf, value: Any) -> Any:
-    """Return what a component holds for a value of its field."""
-    if leaf.kind == "text" or leaf.kind == "json":
-        return "" if value is None else value
+    """Return what a component holds for what stands in its field.
+
+    What is chosen has a number there, as text: a browser makes floats of large whole numbers.
+    """
+    if leaf.kind == "choice":
+        return _number_of(leaf, value)
     if leaf.kind in ("choices", "bits"):
-        return list(value or ())
+        return [_EMPTY_SET if each is EMPTY else _number_of(leaf, each) for each in value or ()]
+    if leaf.kind == "flag":
+        return bool(value)
+    if value is None:
+        return ""
+    return number_text(value) if leaf.kind in ("integer", "number") else value
+
+
+def held_of(leaf: Leaf, value: Any) -> Any:
+    """Return what stands in a field whose component holds a value."""
+    if leaf.kind == "choice":
+        return None if value in (None, _NOTHING) else leaf.values[int(value)]
+    if leaf.kind in ("choices", "bits"):
+        return [EMPTY if each == _EMPTY_SET else leaf.values[int(each)] for each in value or ()]
     return value
+
+
+def _number_of(leaf: Leaf, value: Any) -> str | None:
+    for number, each in enumerate(leaf.values):
+        if each == value and isinstance(each, bool) == isinstance(value, bool):
+            return str(number)
+    return _NOTHING if leaf.voidable else None
+
+
+def _choices_of(leaf: Leaf) -> list[tuple[str, str]]:
+    return [(label, str(number)) for number, (label, _) in enumerate(leaf.choices)]
 
 
 def _show(part: Part, shown: Shown) -> None:
@@ -66,7 +103,7 @@ def _show(part: Part, shown: Shown) -> None:
             shown.append(_field(part))
     elif isinstance(part, Group):
         with gradio.Group(elem_classes="oe-group"):
-            gradio.Markdown(f"**{part.label}** {part.help}", elem_classes="oe-group-label")
+            gradio.HTML(said_html(part.help, part.label), elem_classes="oe-group-label")
             row = part.names is None and all(isinstance(each, Leaf) for each in part.parts)
             with gradio.Row() if row else gradio.Column():
                 for each in part.parts:
@@ -81,11 +118,12 @@ def _show_union(part: Union, shown: Shown) -> None:
     shown.append(selector)
     columns = []
     for number, option in enumerate(part.options):
-        with gradio.Column(visible=number == 0) as column:
+        with gradio.Column(visible=number == part.selector.default) as column:
             _show(option, shown)
         columns.append(column)
 
-    def choose(number: int) -> Any:
+    def choose(value: str | None) -> Any:
+        number = held_of(part.selector, value)
         shown = [gradio.update(visible=i == number) for i in range(len(columns))]
         return shown if len(shown) > 1 else shown[0]
 
@@ -95,84 +133,63 @@ def _show_union(part: Union, shown: Shown) -> None:
 def _field(leaf: Leaf) -> Field:
     with gradio.Column(elem_classes="oe-field", min_width=110):
         widget = _WIDGETS[leaf.kind](leaf)
+        if said := _said_of(leaf):
+            gradio.HTML(said_html(said), elem_classes="oe-about")
         problem = gradio.HTML("", elem_classes="oe-problem-slot")
     return Field(leaf, widget, problem)
 
 
+def _said_of(leaf: Leaf) -> str:
+    """Return what is said of a field; not as Gradio's `info`, which is Markdown."""
+    json_ = ("JSON", _size_of(leaf)) if leaf.kind == "json" else ()
+    optional = "optional" if leaf.optional else ""
+    return "; ".join(filter(None, (leaf.help, bounds_of(leaf), optional, *json_)))
+
+
 def _about(leaf: Leaf) -> dict[str, Any]:
-    said = [leaf.help] if leaf.help else []
-    if bounds := bounds_of(leaf):
-        said.append(bounds)
-    if leaf.optional:
-        said.append("optional")
     name = "".join(each if each.isalnum() else "-" for each in leaf.key)
     return {
         "label": leaf.label,
-        "info": "; ".join(said) or None,
         "elem_id": f"oe-{name}",
         "interactive": True,
     }
 
 
 def _choice(leaf: Leaf) -> Any:
-    labels = [label for label, _ in leaf.choices]
-    chosen = leaf.default
-    if chosen is None and not leaf.optional and leaf.choices:
-        chosen = leaf.choices[0][1]
-    few = len(labels) <= _MAX_RADIO and all(len(label) <= _MAX_LABEL for label in labels)
-    if few:
-        return gradio.Radio(choices=list(leaf.choices), value=chosen, **_about(leaf))
-    return gradio.Dropdown(
-        choices=list(leaf.choices), value=chosen, filterable=True, **_about(leaf)
-    )
+    choices = _choices_of(leaf)
+    if leaf.voidable:
+        choices.append(("(nothing)", _NOTHING))
+    about = {"choices": choices, "value": value_of(leaf, first_of(leaf)), **_about(leaf)}
+    if len(choices) <= _MAX_RADIO and all(len(label) <= _MAX_LABEL for label, _ in choices):
+        return gradio.Radio(**about)
+    return gradio.Dropdown(filterable=True, **about)
 
 
 def _flag(leaf: Leaf) -> Any:
-    return gradio.Checkbox(value=bool(leaf.default), **_about(leaf))
+    return gradio.Checkbox(value=value_of(leaf, first_of(leaf)), **_about(leaf))
 
 
 def _number(leaf: Leaf) -> Any:
     # Not a Slider, nor with bounds of its own: they would bend what is typed without a word.
-    start = leaf.default
-    if start is None and not leaf.optional:
-        start = 0 if (leaf.low or 0) <= 0 <= (leaf.high or 0) else leaf.low
-    text = "" if start is None else f"{start:g}"
-    return gradio.Textbox(value=text, **_about(leaf))
+    return gradio.Textbox(value=value_of(leaf, first_of(leaf)), **_about(leaf))
 
 
 def _text(leaf: Leaf) -> Any:
-    start = leaf.default if isinstance(leaf.default, str) else ""
+    start = value_of(leaf, first_of(leaf))
     return gradio.Textbox(value=start, lines=leaf.lines, max_lines=12, **_about(leaf))
 
 
 def _several(leaf: Leaf) -> Any:
-    start = leaf.default if isinstance(leaf.default, list) else []
-    return gradio.CheckboxGroup(choices=list(leaf.choices), value=start, **_about(leaf))
-
-
-def _json(leaf: Leaf) -> Any:
-    about = _about(leaf)
-    about["info"] = "; ".join(filter(None, (about["info"], "JSON", _size_of(leaf))))
-    start = "" if leaf.default is None else json.dumps(leaf.default)
-    if not start and not leaf.optional:
-        start = json.dumps(_example(leaf.schema))
-    return gradio.Textbox(value=start, lines=leaf.lines, max_lines=12, **about)
+    choices = _choices_of(leaf)
+    if leaf.voidable:  # no tick means that none is given
+        choices.append(("(empty)", _EMPTY_SET))
+    start = value_of(leaf, first_of(leaf))
+    return gradio.CheckboxGroup(choices=choices, value=start, **_about(leaf))
 
 
 def _size_of(leaf: Leaf) -> str:
     shape = leaf.schema.get("shape")
     return f"of shape {'x'.join(map(str, shape))}" if shape else ""
-
-
-def _example(schema: Any, depth: int = 0) -> Any:
-    """Return something of the form of a schema, to begin with."""
-    kind = schema.get("type") if hasattr(schema, "get") else None
-    if kind == "array":
-        size = min(schema.get("minItems") or 0, 512)
-        return [_example(schema.get("items") or {}, depth + 1) for _ in range(size)]
-    if kind in ("integer", "number"):
-        return schema.get("minimum", 0) or 0
-    return {"object": {}, "string": "", "boolean": False}.get(str(kind))
 
 
 _WIDGETS: dict[str, Callable[[Leaf], Any]] = {
@@ -183,5 +200,5 @@ _WIDGETS: dict[str, Callable[[Leaf], Any]] = {
     "text": _text,
     "choices": _several,
     "bits": _several,
-    "json": _json,
+    "json": _text,
 }

@@ -15,9 +15,11 @@ from pydantic import BaseModel, Field
 from openenv_gym import errors
 from openenv_gym.models import Action
 from openenv_gym.spaces import ModelMapping, model_from_space
-from openenv_gym.web.forms import Group, form_of, leaves, read_form, state_of
+from openenv_gym.web.filled import read_form, state_of
+from openenv_gym.web.forms import form_of
 from openenv_gym.web.keyboard import keys_of
 from openenv_gym.web.kinds import kinds_of, problems_of
+from openenv_gym.web.parts import Group, leaves
 
 
 class Colour(enum.Enum):
@@ -148,14 +150,6 @@ def test_a_sample_of_each_space_can_be_filled_in(space: gymnasium.Space[Any]) ->
         for leaf in leaves(form):  # as who types numbers has them
             if leaf.kind in ("integer", "number") and leaf.key in held:
                 held[leaf.key] = str(held[leaf.key])
-        if isinstance(space, spaces.OneOf):
-            chosen = said["action"]["index"]
-            held["action?"] = chosen
-            held.update(
-                state_of(
-                    Group("", "", ("o",), (form.parts[0].options[chosen],)), {"o": said["action"]}
-                )
-            )  # type: ignore[union-attr]
         action, problems = read_form(form, held)
         assert problems == {}
         assert action == said

@@ -118,6 +118,16 @@ def test_a_strange_name_of_this_machine_is_refused_where_there_is_no_token() -> 
     assert isinstance(ask("lab.example:80", hosts=["lab.example"]), Handover)
 
 
+@pytest.mark.parametrize("host", ["[", "[::1"])
+def test_a_host_that_is_none_is_answered(host: str) -> None:
+    from openenv_gym.server.http import HttpResponse, Router
+
+    head = f"GET /web HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    for token in (None, "secret"):
+        answer = Router([], web=True, token=token).answer(head)
+        assert isinstance(answer, HttpResponse) and answer.status == 400
+
+
 def test_a_server_without_it_knows_no_such_path_and_imports_nothing_for_it() -> None:
     code = (
         "import sys; from openenv_gym.server import Server, load_app;"
@@ -176,15 +186,7 @@ def test_an_app_as_the_articles_make_it_shows_the_page() -> None:
     second.close()
 
 
-def test_an_environment_that_cannot_be_made_again_has_one_session() -> None:
-    class Given(CountingEnv):
-        def __init__(self, needed: int) -> None:
-            super().__init__()
-
-    app = create_web_interface_app(Given(1))
-    app.open({}).close()
-    with pytest.raises(errors.CapacityError, match="another session has"):
-        app.open({})
+def test_a_model_that_is_none_is_refused() -> None:
     with pytest.raises(errors.InvalidOptionError, match="action_cls"):
         create_web_interface_app(EchoEnvironment, dict)  # type: ignore[arg-type]
 

@@ -52,8 +52,8 @@ def news(tab: Tab) -> list[dict[str, Any]]:
     """Return what the tab's browser is told."""
 
     async def take() -> list[dict[str, Any]]:
-        tab.outlet.connect(asyncio.get_running_loop())
-        return await asyncio.wait_for(tab.outlet.take(), 10)
+        line = tab.outlet.connect(asyncio.get_running_loop())
+        return await asyncio.wait_for(tab.outlet.take(line), 10)
 
     return asyncio.run(take())
 

@@ -47,6 +47,9 @@
     if (state.socket && state.socket.readyState === WebSocket.OPEN) state.socket.send(JSON.stringify(message));
   }
 
+  // Not where the browser keeps the page for the way back: then it connects again, or is forgotten.
+  addEventListener("pagehide", (event) => { if (!event.persisted) tell({ do: "leave" }); });
+
   function take(message) {
     switch (message.kind) {
       case "view": show(message); break;
@@ -122,7 +125,8 @@
     $("#oe-view .oe-bar").replaceChildren(...parts);
   }
 
-  const number = (value) => (value === null || value === undefined ? "–" : String(Math.round(value * 1e4) / 1e4));
+  // What is not finite comes as a word: JSON has no number for it.
+  const number = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "–" : String(Math.round(value * 1e4) / 1e4));
 
   function panelOf(panel, content, wide) {
     return make("figure", { className: wide ? "oe-panel wide" : "oe-panel" }, make("figcaption", { textContent: panel.label }), content);
@@ -162,7 +166,7 @@
       make: (panel) => folded(panel, make("div", { className: "oe-grid" }), !panel.folded),
       fill(node, panel) {
         const grid = $(".oe-grid", node);
-        grid.style.gridTemplateColumns = `repeat(${panel.rows[0].length}, minmax(0, 1.35rem))`;
+        grid.style.gridTemplateColumns = `repeat(${panel.rows[0]?.length || 1}, minmax(0, 1.35rem))`;
         grid.replaceChildren(...panel.rows.flat().map((value) => {
           const cell = make("span", { textContent: Number(value) });
           cell.style.background = Number(value) === 0 ? "#f3f4f6" : `hsl(${(Number(value) * 137 + 20) % 360} 70% 72%)`;
@@ -280,7 +284,7 @@
   function addRows(rows) {
     const body = history();
     for (const row of rows) {
-      if (row.action !== "reset") state.rewards.push(row.reward || 0);
+      if (row.action !== "reset") state.rewards.push(Number.isFinite(row.reward) ? row.reward : 0);
       const end = row.done ? (row.truncated ? "cut off" : "over") : row.skipped ? `${row.skipped} before it not shown` : "";
       body.prepend(make("tr", { className: row.done ? "over" : "" },
         make("td", { className: "num", textContent: row.episode }), make("td", { className: "num", textContent: row.step }),

@@ -93,6 +93,53 @@ class Everything(Environment[EverythingAction, EverythingObservation, Any]):
         return EverythingObservation(said=json.dumps(said), count=count, reward=0.5)
 
 
+MARKED = "**bold** <b>b</b> <img src=nowhere> [link](http://evil.example) http://evil.example $x$"
+"""What is Markdown, or HTML, or neither: text."""
+
+
+class Marked(BaseModel):
+    share: int = Field(1, description=MARKED)
+
+
+Marked.__doc__ = MARKED
+
+
+class OddAction(Action):
+    number: int = Field(2**53 + 1, description=MARKED)
+    flag: bool | None = None
+    colours: set[Colour] | None = None
+    deed: Walk | Talk
+    inner: Marked
+
+
+OddAction.__doc__ = MARKED
+
+
+class Odd(Environment[OddAction, EverythingObservation, Any]):
+    """Says what it was told, and gives rewards that are not finite."""
+
+    action_model = OddAction
+    observation_model = EverythingObservation
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> EverythingObservation:
+        """Begin."""
+        self.begin_episode(seed)
+        return EverythingObservation(said="", count=0)
+
+    def legal_actions(self) -> list[dict[str, Any]]:
+        """Return the one thing that may be done."""
+        return [{"deed": {"kind": "talk", "text": "hello"}, "flag": False}]
+
+    def step(self, action: OddAction) -> EverythingObservation:
+        """Say what was done."""
+        said = action.model_dump_json(exclude={"metadata"})
+        count = self.count_step()
+        reward = [float("nan"), float("-inf"), 1.5][count % 3]
+        return EverythingObservation(said=said, count=count, reward=reward)
+
+
 class Spaces(gymnasium.Env[Any, Any]):
     """Says what it was told, in a space with every space of Gymnasium inside."""
 
