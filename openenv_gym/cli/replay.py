@@ -202,7 +202,7 @@ def _show(path: Path, result: ReplayResult, html: Path | None, *, as_json: bool)
     rows = [
         ("replay", outcome),
         ("steps", f"{result.steps:,} the same, {result.resets:,} resets"),
-        ("episodes", f"{result.episodes:,} whole"),
+        ("episodes", f"{result.episodes:,}, of which each step was compared"),
         ("left out", ", ".join(f"info {name}" for name in result.ignored)),
         *(("note", note) for note in result.notes),
     ]

@@ -21,9 +21,17 @@ _EXTRAS = {
     "cli": "the command openenv-gym",
     "daytona": 'provider="daytona"',
     "docker": 'provider="docker"',
+    "hub": "openenv-gym push to a Space",
     "human": 'render_mode="human"',
+    "judge": "rewards by a language model",
     "kubernetes": 'provider="kubernetes"',
+    "minari": "datasets of Minari's",
+    "pettingzoo": "several agents",
+    "ray": "rollouts from many machines",
+    "record": "smaller recordings",
+    "trl": "trainers of language models",
     "video": "recording videos",
+    "web": "the page at /web",
 }
 
 
@@ -44,7 +52,7 @@ def check_python() -> Iterator[Check]:
         if "extra ==" not in requirement:
             yield _package(_name(requirement), f'pip install "{requirement}"')
     for extra, purpose in _EXTRAS.items():
-        needed = [_name(each) for each in requirements if f'extra == "{extra}"' in each]
+        needed = [name for each in _of_extra(requirements, extra) for name in _names(each)]
         if needed:
             yield _extra(extra, purpose, needed)
     uv = shutil.which("uv")
@@ -60,6 +68,21 @@ def check_python() -> Iterator[Check]:
 def _name(requirement: str) -> str:
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
     return match.group() if match else requirement
+
+
+def _of_extra(requirements: list[str], extra: str) -> list[str]:
+    return [each for each in requirements if f'extra == "{extra}"' in each]
+
+
+def _names(requirement: str) -> list[str]:
+    """Return what a requirement has installed: a distribution, and what its own extras bring."""
+    name = _name(requirement)
+    extras = re.match(r"[A-Za-z0-9._-]+\[([^\]]+)\]", requirement)
+    if extras is None or _version(name) is None:
+        return [name]
+    theirs = importlib.metadata.requires(name) or []
+    brought = [each for extra in extras[1].split(",") for each in _of_extra(theirs, extra.strip())]
+    return [name, *map(_name, brought)]
 
 
 def _version(name: str) -> str | None:
@@ -80,7 +103,7 @@ def _extra(extra: str, purpose: str, needed: list[str]) -> Check:
     versions = {name: _version(name) for name in needed}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        found = f"{', '.join(missing)} not installed; {purpose} needs it"
+        found = f"{', '.join(missing)} not installed, for {purpose}"
         fix = f'pip install "openenv-gym[{extra}]"'
         return Check(_AREA, f"extra {extra}", State.ABSENT, found, fix)
     text = ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -331,8 +331,8 @@ def _what_instead(target: str) -> str:
         return f"Did you mean {target}_env?"
     stem = target.removesuffix("_env")
     return (
-        f"pip install openenv-gym-{stem.replace('_', '-')}, or, of a checkout of this library, "
-        f"./envs/{stem}_env."
+        f"In a checkout of this library: pip install ./envs/{stem}_env; elsewhere: "
+        f"pip install openenv-gym-{stem.replace('_', '-')}."
     )
 
 
