@@ -99,7 +99,10 @@ def _started(command: list[str], cwd: Path | str) -> Iterator[tuple[subprocess.P
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / "log"
         with log.open("wb") as file:
-            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+            # What a server that is killed leaves behind goes with the directory, which users that
+            # sessions have of their own may enter.
+            os.chmod(directory, 0o711)
+            environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": directory}
             process = subprocess.Popen(command, cwd=cwd, stdout=file, stderr=file, env=environment)
         try:
             yield process, log
