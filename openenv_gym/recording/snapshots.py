@@ -118,12 +118,6 @@ class Snapshots:
                 hint="Name its key in leave_out=, if it is in an info.",
             ) from error
 
-    def _large(self, array: np.ndarray[Any, Any]) -> Any:
-        copied = np.empty_like(array) if self._spares is None else self._spares.take(array)
-        copied[...] = array
-        self.large.append(copied)
-        return copied
-
     def _objects(self, array: np.ndarray[Any, Any]) -> Any:
         taken = array.copy()
         if array.dtype.kind == "O":

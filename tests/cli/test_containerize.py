@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +17,7 @@ from openenv_gym.cli.main import main
 from openenv_gym.providers import DockerProvider
 from openenv_gym.providers.docker.images import BASE_IMAGE_VARIABLE
 from tests.support.images import image, python_image
+from tests.support.interrupting import interrupt
 from tests.support.waiting import eventually
 
 
@@ -103,20 +101,14 @@ def test_ctrl_c_while_it_is_tried_out_leaves_nothing(project: Path, tag: str, do
     world = project / "their_world.py"
     slow = "        __import__('time').sleep(600)\n        super()"
     world.write_text(world.read_text().replace("        super()", slow))
-    command = [sys.executable, "-m", "openenv_gym.cli", "containerize", "their_world:World-v0"]
-    command += ["--pip", str(project), "-t", tag]
 
     def running() -> list[Any]:
         found: list[Any] = docker.api.containers(filters={"ancestor": tag, "status": "running"})
         return found
 
-    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
-        assert process.stderr is not None
-        assert eventually(lambda: running() != [] or process.poll() is not None, 300)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        assert process.wait(60) == 1
-        said = process.stderr.read().decode()
-    assert "trying out" in said and "Aborted" in said and "Traceback" not in said
+    command = ["containerize", "their_world:World-v0", "--pip", str(project), "-t", tag]
+    said = interrupt(*command, once=lambda: running() != [])
+    assert "trying out" in said and "Aborted" in said
     assert eventually(lambda: running() == []) and not docker.api.images(tag)
 
 

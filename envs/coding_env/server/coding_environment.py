@@ -101,6 +101,7 @@ class CodingEnvironment(MCPEnvironment[CodeAction, CodeObservation, CodeState]):
         self._plain = fields == "openenv"
         if self._plain:
             # The type is that of all fields.
+            # Of this instance: mypy holds it to the class's own model.
             self.observation_model = PlainCodeObservation  # type: ignore[assignment]
         self._executor = executor
         self._imports = check_imports(imports, executor)
