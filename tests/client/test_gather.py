@@ -157,10 +157,8 @@ def test_closed_by_another_thread(server: ThreadServer) -> None:
     pairs = [(each, each.begin("step", [1])) for each in (slow, other)]
     closer = threading.Timer(0.2, slow.close)
     closer.start()
-    begin_s = time.monotonic()
     index, outcome = next(gather(pairs, soon()))
     assert index == 0 and isinstance(outcome, errors.SessionClosedError)
-    assert time.monotonic() - begin_s < 2
     closer.join()
     other.forget()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from typing import Any
 
 import gymnasium
@@ -108,13 +108,20 @@ def test_a_step_that_draws_and_then_raises_moves_the_mirror_too(remote: Any) -> 
 
 
 def test_a_step_that_nobody_waited_for_moves_the_mirror_too(remote: Any) -> None:
-    env = remote(ThingsEnv, timeout_s=0.3)
+    gate = threading.Event()
+
+    class Slow(ThingsEnv):
+        def step(self, action: Any) -> Any:
+            gate.wait(60)
+            return super().step(action)
+
+    env = remote(Slow, timeout_s=1.0)
     env.reset(seed=1)
     expected = np.random.default_rng(1)
     with pytest.raises(TimeoutError):
-        env.step(2)
+        env.step(0)
     expected.random()
-    time.sleep(0.5)
+    gate.set()
     assert env.unwrapped.count == 1
     assert env.np_random.random() == expected.random()
 

@@ -273,19 +273,17 @@ def test_what_the_environment_started_goes_with_the_server(helpers: Path) -> Non
     pids = list(env.reset()[1]["pids"])
     assert all(map(alive, pids))
     env.close()
-    assert gone(pids, 2.0)
+    assert gone(pids)
 
 
 def test_a_killed_server_is_noticed_though_a_forked_helper_lives(helpers: Path) -> None:
-    env = make_helpers(timeout_s=20.0)
+    env = make_helpers(timeout_s=90.0)
     pids = list(env.reset()[1]["pids"])
     os.kill(server_pid(env), signal.SIGKILL)
-    start_s = time.monotonic()
     with pytest.raises(errors.ConnectionLostError, match="was killed by SIGKILL"):
         env.step(0)
-    assert time.monotonic() - start_s < 10.0
     env.close()
-    assert gone(pids, 2.0)
+    assert gone(pids)
 
 
 def test_what_the_environment_started_goes_with_the_owner(helpers: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -202,10 +201,8 @@ def test_a_queue_that_is_full() -> None:
     with serving(CountingEnv, capacity=1, max_waiting=0) as url:
         address = parse_base_url(url)
         connection = Connection(address, {}, timeout_s=20)
-        begin_s = time.monotonic()
         with pytest.raises(errors.CapacityError, match="1 of at most 1 sessions"):
-            Connection(address, {}, timeout_s=20, wait_s=60)
-        assert time.monotonic() - begin_s < 30
+            Connection(address, {}, timeout_s=20, wait_s=600)
         connection.close()
 
 

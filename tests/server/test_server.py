@@ -57,12 +57,10 @@ def test_what_is_not_http_gets_an_answer_and_the_server_lives(site: Site, data: 
 
 def test_a_silent_client_is_dropped(site: Site) -> None:
     site.start(limits=Limits(handshake_timeout_s=0.2))
-    begin_s = time.monotonic()
     assert site.raw(b"GET /ws HT") == b""
     client = site.client()  # upgraded, but says no HELLO
     with pytest.raises(OSError, match="no HELLO in time|closed"):
         client.receive()
-    assert time.monotonic() - begin_s < 8
 
 
 # -- messages ---------------------------------------------------------------------------------

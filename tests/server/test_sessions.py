@@ -51,6 +51,19 @@ def test_a_full_server_says_so_and_waiting_gets_a_place(site: Site) -> None:
     assert time.monotonic() - begin_s >= 0.2
 
 
+def test_whoever_has_closed_may_open_another_one(site: Site) -> None:
+    class Slow(CountingEnv):
+        def close(self) -> None:
+            time.sleep(0.2)
+
+    site.start(Slow, capacity=1)
+    for _ in range(2):
+        client = site.client()
+        assert client.open()[0] == 16
+        client.send(1, 1, 0, "close", [])
+        assert client.receive()[:2] == [17, 1]
+
+
 def test_idle_and_detached_sessions_end(site: Site) -> None:
     closed = threading.Event()
 
@@ -66,7 +79,7 @@ def test_idle_and_detached_sessions_end(site: Site) -> None:
     leaving.open()
     leaving.close()
     assert closed.wait(10)  # detached
-    assert len(server.sessions) == 0
+    assert eventually(lambda: len(server.sessions) == 0)
 
 
 def test_drain_lets_sessions_finish_and_opens_none(site: Site) -> None:

@@ -214,10 +214,8 @@ def test_a_handshake_that_takes_too_long(certificates: Certificates) -> None:
         for said in (b"", b"\x16\x03\x01\x02\x00\x01"):
             with socket.create_connection(("127.0.0.1", port), 10) as sock:
                 sock.sendall(said)
-                begin_s = time.monotonic()
                 with contextlib.suppress(ConnectionResetError):
                     assert sock.recv(100) == b""
-                assert time.monotonic() - begin_s < 5
         assert server._relays is not None and eventually(lambda: not server._relays._relays)
 
 

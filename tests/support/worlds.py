@@ -109,7 +109,7 @@ class Pair(NamedTuple):
 
 
 class ThingsEnv(gymnasium.Env[Any, Any]):
-    """Has attributes of all kinds; draws once for each step, action 1 then raises, 2 is slow."""
+    """Has attributes of all kinds; draws once for each step, action 1 then raises."""
 
     metadata = {"render_modes": [], "thing": Thing()}
     action_space = spaces.Discrete(10)
@@ -141,6 +141,4 @@ class ThingsEnv(gymnasium.Env[Any, Any]):
         self.count += 1
         if action == 1:
             raise ValueError("after a draw")
-        if action == 2:
-            time.sleep(0.5)
         return 0, drawn, False, False, {}

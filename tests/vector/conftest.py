@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.support.images import image
 from tests.vector.shared import SharedServers
-from tests.vector.worlds import Fleet
+from tests.vector.worlds import Fleet, GateEnv
 
 
 @pytest.fixture
@@ -25,6 +26,14 @@ def fleet() -> Iterator[Callable[..., Fleet]]:
         each.env.close(terminate=True)
         for server in each.servers:
             server.stop()
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What the steps of `GateEnv` wait for."""
+    GateEnv.gate = threading.Event()
+    yield GateEnv.gate
+    GateEnv.gate.set()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import multiprocessing
 import re
-import time
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +19,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from openenv_gym import RemoteVectorEnv, errors
 from openenv_gym.server.vector.options import DEFAULT_MAX_ENVS
-from tests.vector.worlds import CountEnv, Fleet, WorldEnv, same, still
+from tests.vector.worlds import CountEnv, Fleet, GateEnv, WorldEnv, same, still
 
 
 def test_it_is_one(fleet: Callable[..., Fleet]) -> None:
@@ -242,41 +242,46 @@ def test_closed(fleet: Callable[..., Fleet]) -> None:
 
 
 @pytest.mark.parametrize("num_servers", [1, 2])
-def test_a_time_limit_leaves_it_usable(fleet: Callable[..., Fleet], num_servers: int) -> None:
+def test_a_time_limit_leaves_it_usable(
+    fleet: Callable[..., Fleet], gate: threading.Event, num_servers: int
+) -> None:
     """Upstream, late replies are taken for those of later calls (B2)."""
-    env = fleet(CountEnv, 2, num_servers).env
+    env = fleet(GateEnv, 2, num_servers).env
     env.reset(seed=0)
-    env.step_async([0, 300])
+    env.step_async([0, 1])
     message = re.escape("The call to `step_wait` has timed out after 0.05 second(s).")
     with pytest.raises(multiprocessing.TimeoutError, match=message):
         env.step_wait(timeout=0.05)
+    gate.set()
     assert env.step([0, 0])[1].tolist() == [2, 2]
-    env.step_async([200, 200])
+    gate.clear()
+    env.step_async([1, 1])
     with pytest.raises(multiprocessing.TimeoutError):
         env.step_wait(timeout=0)
+    gate.set()
     observations, _ = env.reset(seed=0)
     assert observations[:, 0].tolist() == [0, 0]
     assert env.step([0, 0])[1].tolist() == [1, 1]
 
 
-def test_the_limit_of_requests(fleet: Callable[..., Fleet]) -> None:
-    env = fleet(CountEnv, 2, 2, timeout_s=0.3).env
+def test_the_limit_of_requests(fleet: Callable[..., Fleet], gate: threading.Event) -> None:
+    env = fleet(GateEnv, 2, 2, timeout_s=1.0).env
     env.reset()
-    with pytest.raises(errors.DeadlineExceededError, match=r"No answer to step within 0\.3 s"):
-        env.step([0, 500])
-    time.sleep(0.3)
+    with pytest.raises(errors.DeadlineExceededError, match="No answer to step within 1 s"):
+        env.step([0, 1])
+    gate.set()
     assert env.step([0, 0])[1].tolist() == [2, 2]
 
 
-def test_close_with_a_pending_call(fleet: Callable[..., Fleet]) -> None:
+def test_close_with_a_pending_call(fleet: Callable[..., Fleet], gate: threading.Event) -> None:
     env = fleet(CountEnv, 2, 2).env
     env.reset()
     env.step_async([0, 100])
     with pytest.warns(UserWarning, match="Calling `close` while waiting for a pending call"):
         env.close()
-    env = fleet(CountEnv, 2, 2).env
+    env = fleet(GateEnv, 2, 2).env
     env.reset()
-    env.step_async([0, 900])
+    env.step_async([0, 1])
     with pytest.warns(UserWarning, match="pending call to `step` to complete"):
         env.close(timeout=0.05)
 

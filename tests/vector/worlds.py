@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -111,6 +112,16 @@ class CountEnv(gymnasium.Env[Any, Any]):
         time.sleep(int(action) / 1000)
         self.count += 1
         return self._observe(), float(self.count), self.count % self.length == 0, False, {}
+
+
+class GateEnv(CountEnv):
+    """A step with an action above zero waits until the test lets it go: see `gate`."""
+
+    gate = threading.Event()
+
+    def step(self, action: Any) -> Any:
+        assert action <= 0 or self.gate.wait(60)
+        return super().step(min(action, 0))
 
 
 class Mortal:

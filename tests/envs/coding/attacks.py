@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,9 +106,7 @@ def test_an_attack_ends_in_a_result(victim: CodingEnvironment, name: str) -> Non
     code, expected = ATTACKS[name]
     victim.reset(seed=1)
     run(victim, "x = 1")
-    begin_s = time.monotonic()
     seen = run(victim, code)
-    assert time.monotonic() - begin_s < 30
     assert seen.exit_code in expected, seen
     if seen.metadata["variables_lost"]:
         assert "A fresh interpreter has taken its place: variables are lost." in seen.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-import time
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -36,6 +35,7 @@ class Room(MCPEnvironment[Walk, Seen, Any]):
         self.at = -1
         self.threads: list[str] = []
         self.ended = threading.Event()
+        self.hurry = threading.Event()
 
     def reset(self, *, seed=None, options=None) -> Seen:
         self.begin_episode(seed)
@@ -97,7 +97,7 @@ class Room(MCPEnvironment[Walk, Seen, Any]):
 
     @tool(timeout_s=0.1)
     def dawdle(self, wait_s: float) -> str:
-        time.sleep(wait_s)
+        self.hurry.wait(wait_s)
         self.ended.set()
         return "done"
 

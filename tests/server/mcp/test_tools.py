@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import re
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -104,10 +103,10 @@ def test_a_result_that_looks_like_one_on_the_wire_stays_what_it_is(room):
 
 
 def test_a_call_that_takes_too_long_is_given_up(room):
-    begin_s = time.monotonic()
-    observation = call(room, "dawdle", wait_s=2.0)
+    observation = call(room, "dawdle", wait_s=60.0)
     assert observation.error.error_type.value == "timeout"
-    assert time.monotonic() - begin_s < 1.5
+    assert not room.ended.is_set()
+    room.hurry.set()
     assert call(room, "move", steps=1).result == 1
     assert room.ended.wait(10)
 
