@@ -11,12 +11,13 @@ import click
 
 from openenv_gym.cli.options import PROVIDER_NAMES
 from openenv_gym.cli.tables import show_table
+from openenv_gym.errors import printable
 
 
 if TYPE_CHECKING:
     from openenv_gym.providers.inventory import Item, Survey
 
-__all__ = ["clean", "ps"]
+__all__ = ["clean", "ps", "tell_unasked"]
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _providers = click.option(
@@ -45,7 +46,7 @@ def ps(as_json: bool, providers: tuple[str, ...], owner: int | None) -> None:
         click.echo(json.dumps({"items": items, "unasked": found.unasked}))
         return
     _show(found.items)
-    _tell_unasked(found)
+    tell_unasked(found, providers)
 
 
 @click.command()
@@ -90,7 +91,7 @@ def clean(
             click.echo(f"kept {len(kept)} in use (--all removes them too)")
         if not chosen:
             click.echo("nothing to remove")
-        _tell_unasked(found)
+        tell_unasked(found, providers)
     if failed:
         sys.exit(1)
 
@@ -105,6 +106,12 @@ def _show(items: Sequence[Item]) -> None:
     show_table(heads, rows)
 
 
-def _tell_unasked(found: Survey) -> None:
-    for name, why in found.unasked.items():
-        click.echo(f"not asked: {name}: {why}", err=True)
+def tell_unasked(found: Survey, providers: Sequence[str] = ()) -> None:
+    """Say which providers could not be asked; and why, of those that somebody named."""
+    for name in providers:
+        if name in found.unasked:
+            click.echo(f"not asked: {name}: {printable(found.unasked[name])}", err=True)
+    names = [name for name in found.unasked if name not in providers]
+    if names:
+        why = f"`openenv-gym ps --provider {names[0]}` says why"
+        click.echo(f"not asked: {', '.join(names)} ({why})", err=True)

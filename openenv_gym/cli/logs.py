@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openenv_gym.cli.leftovers import tell_unasked
 from openenv_gym.errors import ProviderError, printable
 
 
@@ -43,8 +44,8 @@ def logs(name: str | None, tail: int, follow: bool, owner: int | None, as_json: 
     from openenv_gym.providers import inventory as inventories
 
     found = inventories.survey().of_owner(owner)
-    for provider, why in found.unasked.items() if name is None and not as_json else ():
-        click.echo(f"not asked: {provider}: {printable(why)}", err=True)
+    if name is None and not as_json:
+        tell_unasked(found)
     chosen = [item for item in found.items if item.kind in _KINDS and _is_meant(item, name)]
     if name is not None and len(chosen) != 1:
         raise click.ClickException(_not_one(name, chosen))

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from openenv_gym.cli.main import main
+from openenv_gym.errors import ProviderUnavailableError
 from openenv_gym.providers import local
 from openenv_gym.providers.guardian import make_mount, mount_path
 from openenv_gym.providers.owner import Owner
@@ -190,3 +191,18 @@ def test_containers(docker: Any) -> None:
         for container in containers:
             with contextlib.suppress(Exception):
                 container.remove(force=True)
+
+
+def test_a_provider_that_cannot_be_asked_is_one_word_until_somebody_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(name: str) -> Any:
+        raise ProviderUnavailableError(f"{name} has no package.", hint="Install it.")
+
+    monkeypatch.setattr("openenv_gym.providers.inventory._provider", refuse)
+    done = CliRunner().invoke(main, ["ps"])
+    assert done.exit_code == 0
+    (line,) = [line for line in done.output.splitlines() if "not asked" in line]
+    assert "kubernetes, daytona (`openenv-gym ps --provider thread` says why)" in line
+    done = CliRunner().invoke(main, ["ps", "--provider", "daytona"])
+    assert "not asked: daytona: daytona has no package. Install it." in done.output
