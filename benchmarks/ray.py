@@ -6,7 +6,7 @@ import functools
 
 from benchmarks.harness import ROOT, BenchmarkError
 from benchmarks.model import Benchmark, Contender, Limit, Peer
-from dev import prepare
+from tools.groups import prepare
 from tools.venvs import SetupError
 
 
