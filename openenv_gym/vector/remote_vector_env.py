@@ -317,7 +317,8 @@ class RemoteVectorEnv(VectorCalls):
             AlreadyPendingCallError: One of them was sent and not received yet, or another call
                 waits to be completed.
             InvalidActionError: The actions are not as many as the sub-environments, or of another
-                form.
+                form. (An action that is not in its space is refused by the server: `recv` raises
+                it.)
             InvalidOptionError: `env_ids` are no numbers of sub-environments.
         """
         self._assert_is_running()
