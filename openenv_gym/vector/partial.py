@@ -14,6 +14,7 @@ from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 from openenv_gym import errors
 from openenv_gym.client import Pending, gather
 from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.server.vector.failures import reset_needed
 from openenv_gym.vector.arguments import ranges, read_env_ids
 from openenv_gym.vector.batches import Batches
 from openenv_gym.vector.fleet import Fleet, raise_failures
@@ -109,8 +110,14 @@ class PartialSteps:
             )
         if not self._actions.plain:
             encode_packet([actions])  # what cannot be sent must not be noticed halfway
+        over = np.isin(ids, self._recovery.over(ids))
+        if over.any():
+            self._sent[ids[over]] = True
+            why = reset_needed("send", ids[over].tolist(), 0)
+            self._refused.append((ids[over], why))
         for index, member in enumerate(self._fleet.members):
-            places = np.flatnonzero((ids >= member.first) & (ids < member.rows.stop))
+            here = (ids >= member.first) & (ids < member.rows.stop)
+            places = np.flatnonzero(here & ~over)
             if not len(places):
                 continue
             rows = ids[places] - member.first

@@ -13,6 +13,7 @@ from gymnasium.vector.async_vector_env import AsyncState
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.server.vector.failures import reset_needed
 from openenv_gym.vector.arguments import (
     check_observation_mode,
     read_autoreset_mode,
@@ -250,10 +251,13 @@ class RemoteVectorEnv(VectorCalls):
             AlreadyPendingCallError: Another call waits to be completed.
             TypeError: The actions are no batch.
             InvalidActionError: They are not as many as the sub-environments, or of another form.
+            ResetNeededError: An episode is over, and nothing resets it; then nobody moves.
         """
         self._assert_is_running()
         self._check_free("step_async")
         actions = self._actions.check(actions, self.num_envs, "actions")
+        if over := self._recovery.over():
+            raise reset_needed("step", over, 0)
         members = self._fleet.members
         if len(members) == 1:
             args = [[actions]]
@@ -282,9 +286,8 @@ class RemoteVectorEnv(VectorCalls):
         parts = self._wait(AsyncState.WAITING_STEP, timeout, self._recovery.step_again)
         for member, part in zip(self._fleet.members, parts, strict=True):
             check_step(member, part, self._batches)
-        if self._recovery.restarts:
-            for index, part in enumerate(parts):
-                self._recovery.note_ends(index, slice(None), part)
+        for index, part in enumerate(parts):
+            self._recovery.note_ends(index, slice(None), part)
         if len(parts) == 1:
             observations, rewards, terminations, truncations, infos = parts[0]
             return (
