@@ -163,7 +163,8 @@ def _add(merged: dict[str, Any], infos: dict[str, Any], rows: Any, size: int, co
 
 
 def _blank(value: Any, count: int) -> npt.NDArray[Any]:
-    if value.dtype == object:
+    # Arrays of objects that environments give have zeros for nothing, as those of numbers.
+    if value.dtype == object and value.ndim == 1:
         return np.full(count, None, object)
     return np.zeros((count, *value.shape[1:]), value.dtype)
 
@@ -171,6 +172,12 @@ def _blank(value: Any, count: int) -> npt.NDArray[Any]:
 def _put(
     array: npt.NDArray[Any], rows: Any, values: Any, mask: npt.NDArray[np.bool_] | None
 ) -> None:
+    if array.dtype == object and array.ndim == 1 < values.ndim:
+        # Objects and arrays under one key: the arrays are objects, too.
+        there = np.ones(len(values), np.bool_) if mask is None else mask
+        for number, value in zip(np.arange(len(array))[rows][there], values[there], strict=True):
+            array[number] = value
+        return
     # Where the dtype is the same, nothing looks the same everywhere.
     if mask is None or array.dtype == values.dtype or mask.all():
         array[rows] = values

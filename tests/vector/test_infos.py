@@ -100,6 +100,26 @@ def test_the_first_that_has_a_key_decides_about_its_dtype() -> None:
     same(merge_infos(parts, 4), batched(infos))
 
 
+@pytest.mark.parametrize(
+    "infos",
+    [
+        [{"a": np.array([None, "x"], object)}, {}, {"a": np.array([{"y": 1}, 2], object)}],
+        [{}, {}, {"a": np.array([["x"]], object)}],
+        [{"a": None}, {}, {"a": np.array([1.0, 2.0])}],
+        [{"a": "x"}, {"a": None}, {}, {"a": np.array([[1, 2]], np.int8)}],
+        [{"a": np.array([1.0, 2.0])}, {"a": np.array([3.0, 4.0])}, {"a": None}],
+    ],
+)
+def test_arrays_of_objects_and_arrays_beside_objects(infos: list[dict[str, Any]]) -> None:
+    count = len(infos)
+    for middle in range(1, count):
+        parts = [
+            (slice(begin, end), batched(infos[begin:end]))
+            for begin, end in ((0, middle), (middle, count))
+        ]
+        same(merge_infos(parts, count), batched(infos))
+
+
 def test_what_does_not_fit_is_refused_as_upstream_does() -> None:
     infos: list[dict[str, Any]] = [{"a": np.zeros(2)}, {"a": np.zeros(3)}]
     with pytest.raises(ValueError):
