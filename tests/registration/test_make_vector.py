@@ -296,6 +296,8 @@ def test_options_and_rendering() -> None:
         ({"autoreset_mode": "Never"}, "autoreset_mode"),
         ({"on_failure": "hope"}, "on_failure"),
         ({"base_url": "http://x:1"}, "base_url"),
+        ({"base_url": [], "provider": None}, "base_url"),
+        ({"base_url": (), "provider": None, "num_servers": 2}, "base_url"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], field: str) -> None:
@@ -368,6 +370,26 @@ def test_servers_that_run_already(tmp_path: Any) -> None:
     env.close()
     for server in servers:
         server.stop()
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("num_servers", [1, 2])
+@pytest.mark.parametrize(
+    "batched",
+    [gymnasium.spaces.Box(-9, 9, (2, 4), np.float64), gymnasium.spaces.Box(-9, 9, (8,))],
+)
+def test_a_batched_space_of_the_callers_own_changes_no_observation(
+    batched: gymnasium.Space[Any], num_servers: int, copy: bool
+) -> None:
+    single = gymnasium.make("CartPole-v1").observation_space
+    env = make(num_envs=2, num_servers=num_servers, observation_mode=(batched, single), copy=copy)
+    theirs = make(num_envs=2, num_servers=1)
+    assert env.observation_space is batched
+    expected = theirs.reset(seed=1)[0]
+    observations = env.reset(seed=1)[0]
+    assert observations.dtype == expected.dtype and np.array_equal(observations, expected)
+    env.close()
+    theirs.close()
 
 
 def test_what_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
