@@ -158,6 +158,10 @@ def make_vector_env(
         members = opening.share(where, num_envs, num_servers or 1)
     elif place == "base_url":
         urls = where if isinstance(where, list) else [where]
+        if not urls:
+            raise errors.InvalidOptionError(
+                "base_url is empty, expected at least one address.", field="base_url"
+            )
         members = opening.reach(urls, num_envs, num_servers or len(urls), ca_file)
     else:
         contained = entry.untrusted and not allow_unisolated
