@@ -115,16 +115,17 @@ class NativeEngine:
 
     def _one_seed(self, seeds: Seeds) -> int | None:
         """Return the seed of the generator that the sub-environments share: that of the first."""
-        if seeds is None or seeds[0] is None:
+        if seeds is None or all(seed is None for seed in seeds):
             return None
-        if any(seed != seeds[0] + i for i, seed in enumerate(seeds)):
+        first = seeds[0]
+        if first is None or any(seed != first + i for i, seed in enumerate(seeds)):
             raise errors.InvalidOptionError(
                 f"{type(self.env.unwrapped).__name__} has one generator for all "
                 "sub-environments, and takes one seed.",
                 field="seeds",
                 hint="Pass an integer, or leave out engine='native'.",
             )
-        return seeds[0]
+        return first
 
     def step(self, actions: Any) -> list[Any]:
         """Take one step in each.
