@@ -137,8 +137,10 @@ def make_vector_env(
         max_episode_steps = entry.max_episode_steps
         if max_episode_steps is not None or not hosted_time_limit:
             described["max_episode_steps"] = max_episode_steps
+    elif max_episode_steps is None or max_episode_steps == -1:
+        described["max_episode_steps"] = None
     else:
-        described["max_episode_steps"] = None if max_episode_steps == -1 else max_episode_steps
+        described["max_episode_steps"] = _positive("max_episode_steps", max_episode_steps)
     opening = _Opening(
         entry,
         session_options(entry, render_mode, options),

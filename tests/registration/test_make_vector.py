@@ -216,7 +216,11 @@ def lengths(env: Any, steps: int) -> list[int]:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [({"max_episode_steps": 3}, [2, 6]), ({"max_episode_steps": 1}, [0, 2, 4, 6])],
+    [
+        ({"max_episode_steps": 3}, [2, 6]),
+        ({"max_episode_steps": 1}, [0, 2, 4, 6]),
+        ({"max_episode_steps": np.int64(3)}, [2, 6]),
+    ],
 )
 def test_the_time_limit_is_applied_once(arguments: dict[str, Any], expected: list[int]) -> None:
     env = make(num_envs=2, **arguments)
@@ -292,6 +296,8 @@ def test_options_and_rendering() -> None:
         ({"num_envs": 0}, "num_envs"),
         ({"num_envs": 2.0}, "num_envs"),
         ({"num_servers": 0}, "num_servers"),
+        ({"max_episode_steps": 0}, "max_episode_steps"),
+        ({"max_episode_steps": 2.5}, "max_episode_steps"),
         ({"engine": "fast"}, "engine"),
         ({"autoreset_mode": "Never"}, "autoreset_mode"),
         ({"on_failure": "hope"}, "on_failure"),
