@@ -176,7 +176,7 @@ class RemoteVectorEnv(VectorCalls):
 
         Args:
             seed: None; an integer, of Python's or NumPy's: sub-environment i gets ``seed + i``; or
-                a list, tuple or array with one for each.
+                a list, tuple, range or array with one for each.
             options: For the sub-environments. ``reset_mask`` is a boolean array that chooses
                 those to be reset.
 
@@ -185,11 +185,13 @@ class RemoteVectorEnv(VectorCalls):
             AlreadyPendingCallError: Another call waits to be completed.
             TypeError: The seed or the mask is of a wrong type.
             ValueError: There are not as many seeds as sub-environments, or the mask is wrong.
+            EncodeError: A seed or an option cannot be sent.
         """
         self._assert_is_running()
         seeds = read_seeds(seed, self.num_envs)
         self._check_free("reset_async")
         options, mask = read_options(options, self.num_envs)
+        encode_packet([seeds, options])  # what cannot be sent must not be noticed halfway
         args = [
             [
                 None if seeds is None else seeds[member.rows],
