@@ -157,17 +157,19 @@ class PartialSteps:
 
     # -- recv ---------------------------------------------------------------------------------
 
-    def recv(self, min_envs: int, timeout_s: float | None) -> PartialBatch:
+    def recv(self, min_envs: Any, timeout_s: float | None) -> PartialBatch:
         """Return the steps that ended first; see `RemoteVectorEnv.recv`."""
         under_way = self.in_flight
         if not under_way:
             raise NoAsyncCallError("Calling `recv` without any prior call to `send`.", "send")
-        if type(min_envs) is not int or not 1 <= min_envs <= under_way:
+        whole = isinstance(min_envs, (int, np.integer)) and not isinstance(min_envs, bool)
+        if not whole or not 1 <= min_envs <= under_way:
             raise errors.InvalidOptionError(
                 f"min_envs={min_envs!r:.40}: expected an integer from 1 to {under_way}, which is "
                 "how many sub-environments were sent and not received yet.",
                 field="min_envs",
             )
+        min_envs = int(min_envs)  # it may be NumPy's, as what counts sub-environments often is
         begin_s = time.monotonic()
         end_s = begin_s + (self._fleet.timeout_s if timeout_s is None else timeout_s)
         while not self._receive(min_envs, begin_s, end_s):

@@ -150,7 +150,8 @@ def test_calls_out_of_order(fleet: Callable[..., Fleet]) -> None:
     for wrong in (0, 3, True, 1.0, -1):
         with pytest.raises(errors.InvalidOptionError, match="from 1 to 2"):
             env.recv(min_envs=wrong)  # type: ignore[arg-type]
-    assert sorted(env.recv(min_envs=2).env_ids.tolist()) == [1, 3]
+    batch = env.recv(min_envs=np.int64(2))
+    assert sorted(batch.env_ids.tolist()) == [1, 3]
     for wrong in ([], [4], [-1], [0, 0], [0.5], "01", [[0]]):
         with pytest.raises(errors.InvalidOptionError, match="env_ids"):
             env.send([0], wrong)
@@ -204,7 +205,8 @@ def test_an_action_that_is_refused_takes_only_its_own(
     env.send([0], [0])
     env.send([-7], [1])
     env.send([2000], [2])
-    refused, rewards = [], {}
+    refused: list[int] = []
+    rewards: dict[int, float] = {}
     for _ in range(3):
         try:
             batch = env.recv()
