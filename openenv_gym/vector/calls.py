@@ -162,7 +162,7 @@ class VectorCalls(VectorBase):
             raise
         finally:
             for member in self._fleet.members:
-                member.over[restored[member.rows]] = False
+                member.settle(restored[member.rows])
 
     def _begin_call(self, op: str, args: list[Any]) -> None:
         self._fleet.begin(op, [args] * len(self._fleet.members))

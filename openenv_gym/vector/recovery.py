@@ -81,8 +81,7 @@ class Recovery:
         asked: list[list[Any] | None] = []
         for member, each in zip(self._fleet.members, args, strict=True):
             chosen = np.ones(member.num_envs, np.bool_) if mask is None else mask[member.rows]
-            member.unreported[chosen] = member.resetting[chosen] = member.untold[chosen] = False
-            member.over[chosen] = False
+            member.settle(chosen)
             asked.append(each if chosen.any() or not self.restarts else None)
         return asked
 
@@ -206,7 +205,7 @@ class Recovery:
             )
             shown = ~lost
         infos.append((everything[shown], take_infos(member.fresh[1], rows[shown])))
-        member.resetting[rows] = lost & (self._mode is AutoresetMode.NEXT_STEP)
+        member.resetting[rows] = lost & (self._mode is not AutoresetMode.SAME_STEP)
         member.unreported[rows] = member.untold[rows] = False
         return [
             observations,

@@ -108,7 +108,10 @@ def test_restart_with_autoreset_disabled(fleet: Callable[..., Fleet]) -> None:
     assert observations[:, 0].tolist() == [1, 1, 2, 2]
     with pytest.raises(errors.ResetNeededError, match=r"sub-environment\(s\) 0, 1\."):
         env.step([0] * 4)
-    observations, infos = env.reset(options={"reset_mask": truncations})
+    # One of the two is not reset yet, so that what it shows is the end of its episode.
+    observations, infos = env.reset(options={"reset_mask": np.arange(4) == 1})
+    assert observations[:, 0].tolist() == [1, 0, 2, 2]
+    observations, infos = env.reset(options={"reset_mask": np.arange(4) == 0})
     assert observations[:, 0].tolist() == [0, 0, 2, 2]
     assert env.step([0] * 4)[1].tolist() == [1, 1, 3, 3]
 
