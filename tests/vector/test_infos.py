@@ -85,6 +85,10 @@ def test_taking_some(infos: list[dict[str, Any]]) -> None:
             same(taken[key], expected[key])
 
 
+def test_taking_none() -> None:
+    assert take_infos({"a": np.zeros(2), "_a": True, "b": {}}, np.array([], np.int64)) == {}
+
+
 @given(st.lists(INFOS, min_size=1, max_size=6))
 def test_each_has_its_own_again(infos: list[dict[str, Any]]) -> None:
     batch = batched(infos)
@@ -118,6 +122,25 @@ def test_arrays_of_objects_and_arrays_beside_objects(infos: list[dict[str, Any]]
             for begin, end in ((0, middle), (middle, count))
         ]
         same(merge_infos(parts, count), batched(infos))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [
+        (5, 7, np.array([5, 5, 7])),
+        (np.float32(5), np.float32(7), np.array([5, 5, 7], np.float32)),
+        (np.array(5), np.array(7), np.array([5, 5, 7])),
+        (np.zeros(3), np.ones(3), np.array([np.zeros(3), np.zeros(3), np.ones(3)])),
+        ("x", None, np.array(["x", "x", None], object)),
+        ([True, False], [True], np.array([True, False, True])),
+        ({"deep": 5}, {"deep": 7}, {"deep": np.array([5, 5, 7])}),
+    ],
+)
+def test_what_an_engine_tells_once_is_for_all_of_its_server(
+    first: Any, second: Any, merged: Any
+) -> None:
+    parts = [(slice(0, 2), {"a": first}), (slice(2, 3), {"a": second})]
+    same(merge_infos(parts, 3), {"a": merged})
 
 
 def test_what_does_not_fit_is_refused_as_upstream_does() -> None:
