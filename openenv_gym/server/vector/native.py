@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from openenv_gym import errors
+from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.server.vector.actions import ActionReader
 from openenv_gym.server.vector.engine import Mask, Seeds
 from openenv_gym.server.vector.infos import everywhere
@@ -232,7 +233,8 @@ class NativeEngine:
         if own is not None:
             own(name, list(values))
             return
-        if any(value is not values[0] and value != values[0] for value in values):
+        first = _packet(values[0])  # arrays and NaN have no equality that would do
+        if any(value is not values[0] and _packet(value) != first for value in values):
             raise ValueError(
                 f"`{name}` is one for all sub-environments; the values must be the same."
             )
@@ -257,6 +259,10 @@ class NativeEngine:
     def close(self) -> None:
         """Close the implementation."""
         self.env.close()
+
+
+def _packet(value: Any) -> bytes:
+    return b"".join(encode_packet([value]))
 
 
 def _as_numpy(value: Any) -> Any:

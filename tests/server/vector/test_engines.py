@@ -141,6 +141,11 @@ def test_cart_poles() -> None:
     assert ours("call", "gravity", [], {}) == [5.0] * 5
     with pytest.raises(ValueError, match="the same"):
         ours("set", "gravity", [5.0, 1.0, 5.0, 5.0, 5.0])
+    for make in (lambda: np.arange(3), lambda: float("nan"), lambda: {"low": np.zeros(2)}):
+        ours("set", "gravity", [make() for _ in range(5)])
+        assert repr(ours("call", "gravity", [], {})) == repr([make()] * 5)
+    with pytest.raises(ValueError, match="the same"):
+        ours("set", "gravity", [np.arange(3)] * 4 + [np.ones(3)])
     ours.close()
     theirs.close()
 
