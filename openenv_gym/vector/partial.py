@@ -138,7 +138,7 @@ class PartialSteps:
             pending = connection.begin("send", [rows, actions])
         except LOSSES as error:
             self._lost.setdefault(index, error)  # `recv` sees to it
-        except errors.OpenEnvGymError:
+        except BaseException:  # Ctrl-C, too, while a connection that broke is resumed
             self._sent[rows + self._fleet.members[index].first] = False
             raise
         else:

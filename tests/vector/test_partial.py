@@ -249,6 +249,24 @@ def test_ctrl_c_in_recv_loses_nothing(fleet: Callable[..., Fleet]) -> None:
     assert sorted(batch.env_ids.tolist()) == [0, 1] and batch.rewards.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, errors.FrameTooLargeError])
+def test_what_was_not_sent_is_not_under_way(
+    fleet: Callable[..., Fleet], monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    env = fleet(CountEnv, 4, 2).env
+    env.reset(seed=0)
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error("as if the connection had to be resumed first")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(env._fleet.members[1].connection, "begin", fail)
+        with pytest.raises(error):
+            env.send([0] * 4)
+    assert received(env, 2) == {0: 1, 1: 1}
+    assert env.step([0] * 4)[1].tolist() == [2, 2, 1, 1]
+
+
 def test_a_single_server_hands_out_what_arrives(fleet: Callable[..., Fleet]) -> None:
     env = fleet(WorldEnv, 3, 1).env
     env.reset(seed=1)
