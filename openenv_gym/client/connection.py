@@ -83,6 +83,7 @@ class Connection(Pipeline):
                 raise self._in_the_middle(op)
             self._busy = True
             try:
+                self._make_room(op, time.monotonic() + limit_s)
                 request, frame, begin_ns, encoded_ns = self._prepare(op, args, options)
                 try:
                     reply, data_ns, done_ns = self._exchange(request, frame, limit_s)

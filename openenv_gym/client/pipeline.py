@@ -53,6 +53,7 @@ class Pipeline(Link):
             SessionClosedError: The session has ended.
             SessionError: A signal handler asks in the middle of a request.
             ForkedSessionError: This is a forked child of the process that opened the session.
+            DeadlineExceededError: As many requests as the server takes are without an answer.
             OpenEnvGymError: It cannot be sent.
         """
         session = self._session
@@ -62,6 +63,7 @@ class Pipeline(Link):
                 raise self._in_the_middle(op)
             self._busy = True
             try:
+                self._make_room(op, None)
                 request, frame, begin_ns, encoded_ns = self._prepare(op, args, options)
                 pending = self._awaited[request.id] = Pending(
                     request, begin_ns, encoded_ns, landing
@@ -175,34 +177,70 @@ class Pipeline(Link):
 
     def _receive_until(self, pending: Pending, end_s: float, wait: bool) -> None:
         """Take messages until the reply is here, nothing more is, or the time is over."""
-        while pending.reply is None:
-            try:
-                transport = self._transport
-                if transport is None:
-                    self._resume(end_s)
-                    continue
-                if wait:
-                    data = transport.receive(max(end_s - time.monotonic(), 0.0))
-                elif (found := transport.receive_ready()) is not None:
-                    data = found
-                else:
-                    return
-                self._take(data)
-                if time.monotonic() > end_s:  # also where a server talks of other things
-                    return
-            except errors.FrameTooLargeError as error:
-                # A resume would bring the same reply again, so it counts as received.
-                skipped = self._session.skip()
-                if skipped is not None:
-                    self._deliver(Failure(skipped, error_to_wire(error)), time.perf_counter_ns())
-                self._drop()  # its bytes are still on their way
-            except errors.OpenEnvGymError:
-                raise
-            except TimeoutError:
-                return
-            except OSError:
-                self._drop()
+        while pending.reply is None and self._receive_one(end_s, wait):
+            pass
+
+    def _receive_one(self, end_s: float, wait: bool) -> bool:
+        """Take a message, if there is one; tell whether to look for more: there is time, too."""
+        try:
+            transport = self._transport
+            if transport is None:
                 self._resume(end_s)
+                return True
+            if wait:
+                data = transport.receive(max(end_s - time.monotonic(), 0.0))
+            elif (found := transport.receive_ready()) is not None:
+                data = found
+            else:
+                return False
+            self._take(data)
+            return time.monotonic() <= end_s  # also where a server talks of other things
+        except errors.FrameTooLargeError as error:
+            # A resume would bring the same reply again, so it counts as received.
+            skipped = self._session.skip()
+            if skipped is not None:
+                self._deliver(Failure(skipped, error_to_wire(error)), time.perf_counter_ns())
+            self._drop()  # its bytes are still on their way
+        except errors.OpenEnvGymError:
+            raise
+        except TimeoutError:
+            return False
+        except OSError:
+            self._drop()
+            self._resume(end_s)
+        return True
+
+    def _make_room(self, op: str, end_s: float | None) -> None:
+        """Take replies while there are as many requests without one as the server takes.
+
+        One more would be its end. They are those of callers who gave up, as a rule.
+
+        Args:
+            op: What is to be asked.
+            end_s: Until when to wait; None: not at all.
+
+        Raises:
+            DeadlineExceededError: The server answers none of them.
+            OpenEnvGymError: As `call`.
+        """
+        most = self._session.limits.get("max_pipelined")
+        wait, until_s = (False, time.monotonic()) if end_s is None else (True, end_s)
+        try:
+            while type(most) is int and self._session.in_flight >= most:
+                if not self._receive_one(until_s, wait) and self._session.in_flight >= most:
+                    raise errors.DeadlineExceededError(
+                        f"Cannot {op}: the server at {self._address} has not answered the last "
+                        f"{self._session.in_flight} requests.",
+                        hint="It may hang. Or wait longer, and ask less often.",
+                        data={"op": op},
+                    )
+        except errors.DeadlineExceededError:
+            raise
+        except errors.OpenEnvGymError as error:
+            if isinstance(error, errors.ConnectionLostError):
+                self._session.close(error.message)
+            self._drop()
+            raise
 
     def _resume(self, end_s: float) -> None:
         # A short wait must not be the end of a session that only needs a moment.

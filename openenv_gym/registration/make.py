@@ -142,7 +142,7 @@ def choose_place(provider: Any, base_url: Any, server: Any, ca_file: Any = None)
             field="ca_file",
             hint=f"Leave it away, or {named[0]}=.",
         )
-    if not named and (url := os.environ.get("OPENENV_BASE_URL")) is not None:
+    if not named and (url := os.environ.get("OPENENV_BASE_URL")):
         return "base_url", url
     return (named[0], given[named[0]]) if named else ("provider", None)
 

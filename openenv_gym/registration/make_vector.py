@@ -137,8 +137,10 @@ def make_vector_env(
         max_episode_steps = entry.max_episode_steps
         if max_episode_steps is not None or not hosted_time_limit:
             described["max_episode_steps"] = max_episode_steps
+    elif max_episode_steps is None or max_episode_steps == -1:
+        described["max_episode_steps"] = None
     else:
-        described["max_episode_steps"] = None if max_episode_steps == -1 else max_episode_steps
+        described["max_episode_steps"] = _positive("max_episode_steps", max_episode_steps)
     opening = _Opening(
         entry,
         session_options(entry, render_mode, options),
@@ -158,6 +160,10 @@ def make_vector_env(
         members = opening.share(where, num_envs, num_servers or 1)
     elif place == "base_url":
         urls = where if isinstance(where, list) else [where]
+        if not urls:
+            raise errors.InvalidOptionError(
+                "base_url is empty, expected at least one address.", field="base_url"
+            )
         members = opening.reach(urls, num_envs, num_servers or len(urls), ca_file)
     else:
         contained = entry.untrusted and not allow_unisolated

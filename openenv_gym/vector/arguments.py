@@ -72,7 +72,7 @@ def read_seeds(seed: Any, num_envs: int) -> list[int | None] | None:
 
     Args:
         seed: None; an integer of Python's or NumPy's (sub-environment i gets ``seed + i``); or a
-            list, tuple or array with an integer for each (in a list or tuple also None).
+            list, tuple, range or array with an integer for each (in a list or tuple also None).
         num_envs: Number of sub-environments.
 
     Raises:
@@ -85,7 +85,7 @@ def read_seeds(seed: Any, num_envs: int) -> list[int | None] | None:
         if seed.dtype.kind not in "iu":
             raise TypeError(f"Expected seeds to be integers, got an array of {seed.dtype}.")
         seed = seed.tolist()
-    if not isinstance(seed, (list, tuple)):
+    if not isinstance(seed, (list, tuple, range)):
         first = _integer(seed, "seed")
         return [first + index for index in range(num_envs)]
     if len(seed) != num_envs:

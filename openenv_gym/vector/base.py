@@ -107,7 +107,7 @@ class VectorBase(_AsyncVectorEnv):
         # A restart needs the last observations as they were, whatever the caller does to his.
         self._landing: Landing | None = None
         if copy and len(members) > 1 and not recovery.restarts:
-            self._landing = landing_of(spaces.observation, fleet.members)
+            self._landing = landing_of(spaces.single_observation, fleet.members)
         self._state = AsyncState.DEFAULT
 
     @property

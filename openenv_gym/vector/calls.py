@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from gymnasium.vector.async_vector_env import AsyncState
 
+from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.protocol.generators import make_generator
 from openenv_gym.vector.arguments import read_values
@@ -151,11 +153,16 @@ class VectorCalls(VectorBase):
         args = [[list(states[member.rows])] for member in self._fleet.members]
         self._fleet.begin("restore_states", args)
         self._state = AsyncState.WAITING_CALL
-        self._wait(AsyncState.WAITING_CALL, None, self._recovery.give_up)
-        for member in self._fleet.members:
-            for row, state in enumerate(states[member.rows]):
-                if state is not None:
-                    member.over[row] = False
+        restored = np.array([state is not None for state in states], np.bool_)
+        try:
+            self._wait(AsyncState.WAITING_CALL, None, self._recovery.give_up)
+        except errors.OpenEnvGymError as error:
+            # Who is named has not taken its state; where nobody is, nobody has.
+            restored[error.data.get("indices", slice(None))] = False
+            raise
+        finally:
+            for member in self._fleet.members:
+                member.settle(restored[member.rows])
 
     def _begin_call(self, op: str, args: list[Any]) -> None:
         self._fleet.begin(op, [args] * len(self._fleet.members))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openenv_gym.vector.batches import Part
+from openenv_gym.vector.batches import Part, Rows
 
 
 __all__ = ["info_of", "merge_infos", "renew_infos", "take_infos", "with_masks"]
@@ -25,14 +25,37 @@ def merge_infos(parts: Sequence[Part], count: int) -> dict[str, Any]:
         count: Number of sub-environments.
     """
     if len(parts) > 1 and _cover_all(parts, count):
-        joined = _join([infos for _, infos in parts])
+        joined = _join([infos for _, infos in parts], [_size(rows, count) for rows, _ in parts])
         if joined is not None:
             return joined
     merged: dict[str, Any] = {}
     for rows, infos in parts:
-        size = len(range(*rows.indices(count))) if isinstance(rows, slice) else len(rows)
-        _add(merged, infos, rows, size, count)
+        _add(merged, infos, rows, _size(rows, count), count)
     return merged
+
+
+def _size(rows: Rows, count: int) -> int:
+    return len(range(*rows.indices(count))) if isinstance(rows, slice) else len(rows)
+
+
+def _as_column(value: Any, size: int) -> npt.NDArray[Any]:
+    """Return a value with a row for each sub-environment of a server.
+
+    An engine of an environment's own tells whatever it likes; what is not one for each is the same
+    for all.
+    """
+    if isinstance(value, np.ndarray) and value.shape[:1] == (size,):
+        return value
+    if isinstance(value, (list, tuple)) and len(value) == size:
+        column = np.asarray(value)  # a mask, maybe
+        if column.ndim == 1 and column.dtype.kind in "biuf":
+            return column
+    if isinstance(value, (bool, int, float, np.generic, np.ndarray)):
+        return np.repeat(np.asarray(value)[np.newaxis], size, axis=0)
+    column = np.empty(size, object)
+    for row in range(size):
+        column[row] = value
+    return column
 
 
 def with_masks(infos: dict[str, Any], count: int) -> dict[str, Any]:
@@ -60,6 +83,8 @@ def take_infos(infos: dict[str, Any], rows: Any) -> dict[str, Any]:
         rows: Which ones: an array of numbers.
     """
     taken: dict[str, Any] = {}
+    if not len(rows):
+        return taken
     masks = {f"_{key}" for key in infos}
     for key, value in infos.items():
         if key in masks:
@@ -117,7 +142,7 @@ def _cover_all(parts: Sequence[Part], count: int) -> bool:
     return end == count
 
 
-def _join(infos: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _join(infos: Sequence[dict[str, Any]], sizes: Sequence[int]) -> dict[str, Any] | None:
     """Return infos one behind the other; None where they are not of one form."""
     first, *others = infos
     if any(list(other) != list(first) for other in others):
@@ -133,11 +158,11 @@ def _join(infos: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
             continue
         if type(value) is not np.ndarray:
             return None
-        for other in values:
+        for other, size in zip(values, sizes, strict=True):
             if (
                 type(other) is not np.ndarray
                 or other.dtype != value.dtype
-                or other.shape[1:] != value.shape[1:]
+                or other.shape != (size, *value.shape[1:])
             ):
                 return None
         joined[key] = column = np.concatenate(values)
@@ -153,8 +178,7 @@ def _add(merged: dict[str, Any], infos: dict[str, Any], rows: Any, size: int, co
         if isinstance(value, dict):
             _add(merged.setdefault(key, {}), value, rows, size, count)
             continue
-        if value is True:
-            value = np.ones(size, np.bool_)
+        value = _as_column(value, size)
         if key not in merged:
             merged[key] = _blank(value, count)
         mask = infos.get(f"_{key}")
@@ -163,7 +187,8 @@ def _add(merged: dict[str, Any], infos: dict[str, Any], rows: Any, size: int, co
 
 
 def _blank(value: Any, count: int) -> npt.NDArray[Any]:
-    if value.dtype == object:
+    # Arrays of objects that environments give have zeros for nothing, as those of numbers.
+    if value.dtype == object and value.ndim == 1:
         return np.full(count, None, object)
     return np.zeros((count, *value.shape[1:]), value.dtype)
 
@@ -171,6 +196,12 @@ def _blank(value: Any, count: int) -> npt.NDArray[Any]:
 def _put(
     array: npt.NDArray[Any], rows: Any, values: Any, mask: npt.NDArray[np.bool_] | None
 ) -> None:
+    if array.dtype == object and array.ndim == 1 < values.ndim:
+        # Objects and arrays under one key: the arrays are objects, too.
+        there = np.ones(len(values), np.bool_) if mask is None else mask
+        for number, value in zip(np.arange(len(array))[rows][there], values[there], strict=True):
+            array[number] = value
+        return
     # Where the dtype is the same, nothing looks the same everywhere.
     if mask is None or array.dtype == values.dtype or mask.all():
         array[rows] = values

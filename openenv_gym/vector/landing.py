@@ -14,6 +14,8 @@ from openenv_gym.vector.member import Member
 
 __all__ = ["Landing", "landing_of"]
 
+_STACKED = (gymnasium.spaces.Box, gymnasium.spaces.MultiBinary, gymnasium.spaces.MultiDiscrete)
+
 
 class Landing:
     """A fresh batch of which each server fills its rows, straight from shared memory.
@@ -22,7 +24,7 @@ class Landing:
     been checked.
 
     Args:
-        space: Of the batch.
+        space: Of a single observation. (That of the batch may be the caller's own.)
         members: The servers, with their rows.
     """
 
@@ -32,7 +34,8 @@ class Landing:
         members: Sequence[Member],
     ) -> None:
         assert space.shape is not None
-        self._shape, self._dtype = space.shape, space.dtype
+        num_envs = sum(member.num_envs for member in members)
+        self._shape, self._dtype = (num_envs, *space.shape), space.dtype
         self._members = members
         self._batch: npt.NDArray[Any] | None = None
 
@@ -67,10 +70,10 @@ def landing_of(space: gymnasium.Space[Any], members: Sequence[Member]) -> Landin
     """Return where observations land; None where their batch is not one array of numbers.
 
     Args:
-        space: Of the batch.
+        space: Of a single observation.
         members: The servers.
     """
-    if type(space) not in (gymnasium.spaces.Box, gymnasium.spaces.MultiBinary):
+    if type(space) not in _STACKED:
         return None
     plain = space.dtype is not None and space.dtype.kind in "biuf" and 0 not in (space.shape or ())
     return Landing(space, members) if plain else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from openenv_gym import errors
 from openenv_gym.client import Connection
@@ -47,7 +48,8 @@ class Member:
         num_envs: How many it has.
         rows: Which they are within the whole.
         unreported: By index, whether the loss of an earlier server is still to be reported.
-        resetting: By index, whether the next step only brings the first observation.
+        resetting: By index, whether the next step only brings the first observation, or, where
+            nothing resets by itself, the next reset.
         over: By index, whether the last step was the end of an episode.
         untold: By index, whether an earlier server was lost between two episodes, which only an
             info is still to tell.
@@ -78,6 +80,10 @@ class Member:
     def waits_here(self) -> bool:
         """Some sub-environments have something to say that does not come from the server."""
         return self.fresh is not None and bool(self.unreported.any() or self.resetting.any())
+
+    def settle(self, rows: npt.NDArray[np.bool_]) -> None:
+        """Forget what was to be said of sub-environments: they are in another episode now."""
+        self.unreported[rows] = self.resetting[rows] = self.untold[rows] = self.over[rows] = False
 
     def name_loss(self, error: errors.OpenEnvGymError) -> errors.OpenEnvGymError:
         """Say in the error that the server is gone whose sub-environments went with it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 from openenv_gym import errors
 from openenv_gym.client import Pending, gather
 from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.server.vector.failures import reset_needed
 from openenv_gym.vector.arguments import ranges, read_env_ids
 from openenv_gym.vector.batches import Batches
 from openenv_gym.vector.fleet import Fleet, raise_failures
@@ -48,6 +50,14 @@ class PartialBatch(NamedTuple):
     env_ids: npt.NDArray[np.int64]
 
 
+class _Send(NamedTuple):
+    """A request to begin steps, and what was asked."""
+
+    pending: Pending
+    rows: npt.NDArray[np.int64]
+    actions: Any
+
+
 class PartialSteps:
     """Sub-environments that were sent and not received yet.
 
@@ -73,8 +83,8 @@ class PartialSteps:
         self._batches = batches
         self._last = last
         self._sent = np.zeros(sum(member.num_envs for member in fleet.members), np.bool_)
-        self._sends: list[list[tuple[Pending, npt.NDArray[np.int64]]]]
-        self._sends = [[] for _ in fleet.members]
+        self._sends: list[list[_Send]] = [[] for _ in fleet.members]
+        self._refused: deque[tuple[npt.NDArray[np.int64], errors.OpenEnvGymError]] = deque()
         self._receives: dict[int, Pending] = {}
         self._lost: dict[int, errors.OpenEnvGymError] = {}
         self._ready: list[tuple[npt.NDArray[np.int64], list[Any]]] = []
@@ -100,8 +110,14 @@ class PartialSteps:
             )
         if not self._actions.plain:
             encode_packet([actions])  # what cannot be sent must not be noticed halfway
+        over = np.isin(ids, self._recovery.over(ids))
+        if over.any():
+            self._sent[ids[over]] = True
+            why = reset_needed("send", ids[over].tolist(), 0)
+            self._refused.append((ids[over], why))
         for index, member in enumerate(self._fleet.members):
-            places = np.flatnonzero((ids >= member.first) & (ids < member.rows.stop))
+            here = (ids >= member.first) & (ids < member.rows.stop)
+            places = np.flatnonzero(here & ~over)
             if not len(places):
                 continue
             rows = ids[places] - member.first
@@ -116,28 +132,44 @@ class PartialSteps:
 
     def _begin(self, index: int, rows: npt.NDArray[np.int64], actions: Any) -> None:
         connection = self._fleet.members[index].connection
-        sends = self._sends[index]
         try:
-            if len(sends) >= _MOST_SENDS:
-                connection.finish(sends[-1][0], time.monotonic() + self._fleet.timeout_s)
-                self._check_sends(index)
-            sends.append((connection.begin("send", [rows, actions]), rows))
+            if len(self._sends[index]) >= _MOST_SENDS:
+                self._finish_sends(index)
+            pending = connection.begin("send", [rows, actions])
         except LOSSES as error:
-            self._lost[index] = error  # `recv` sees to it
+            self._lost.setdefault(index, error)  # `recv` sees to it
+        except BaseException:  # Ctrl-C, too, while a connection that broke is resumed
+            self._sent[rows + self._fleet.members[index].first] = False
+            raise
+        else:
+            self._sends[index].append(_Send(pending, rows, actions))
+
+    def _finish_sends(self, index: int) -> None:
+        """Wait until a server has answered what it was sent last."""
+        end_s = time.monotonic() + self._fleet.timeout_s
+        try:
+            self._fleet.members[index].connection.finish(self._sends[index][-1].pending, end_s)
+        except LOSSES:
+            raise
+        except errors.OpenEnvGymError:
+            pass  # which `_check_sends` is told as well
+        self._check_sends(index)
 
     # -- recv ---------------------------------------------------------------------------------
 
-    def recv(self, min_envs: int, timeout_s: float | None) -> PartialBatch:
+    def recv(self, min_envs: Any, timeout_s: float | None) -> PartialBatch:
         """Return the steps that ended first; see `RemoteVectorEnv.recv`."""
         under_way = self.in_flight
         if not under_way:
             raise NoAsyncCallError("Calling `recv` without any prior call to `send`.", "send")
-        if type(min_envs) is not int or not 1 <= min_envs <= under_way:
+        whole = isinstance(min_envs, (int, np.integer)) and not isinstance(min_envs, bool)
+        if not whole or not 1 <= min_envs <= under_way:
             raise errors.InvalidOptionError(
                 f"min_envs={min_envs!r:.40}: expected an integer from 1 to {under_way}, which is "
                 "how many sub-environments were sent and not received yet.",
                 field="min_envs",
             )
+        min_envs = int(min_envs)  # it may be NumPy's, as what counts sub-environments often is
         begin_s = time.monotonic()
         end_s = begin_s + (self._fleet.timeout_s if timeout_s is None else timeout_s)
         while not self._receive(min_envs, begin_s, end_s):
@@ -154,6 +186,7 @@ class PartialSteps:
 
     def _receive(self, min_envs: int, begin_s: float, end_s: float) -> bool:
         """Take what servers have, waiting for one of them; tell whether it is enough."""
+        self._raise_refusal()
         self._ask(min_envs, begin_s, end_s)
         self._replace_lost()
         if self._ready_count >= min_envs:
@@ -169,10 +202,11 @@ class PartialSteps:
             elif isinstance(outcome, errors.OpenEnvGymError):
                 self._fail(index, outcome)
             else:
-                self._check_sends(index)
                 rows, *values = outcome.value
                 if len(rows):
                     self._add(index, np.asarray(rows, np.int64), values)
+                self._check_sends(index)
+            self._raise_refusal()
             if self._ready_count >= min_envs:
                 return True
             if self._left(index):
@@ -234,6 +268,8 @@ class PartialSteps:
     def _fail(self, index: int, error: errors.OpenEnvGymError) -> None:
         """Raise what sub-environments raised; the others can be received later."""
         self._check_sends(index)
+        if self._refused and isinstance(error, errors.ProtocolError):
+            return  # the server was asked for some that it had refused to begin
         self._sent[error.data.get("indices", [])] = False
         outcomes: list[Any] = [None] * len(self._fleet.members)
         outcomes[index] = error
@@ -241,17 +277,40 @@ class PartialSteps:
 
     def _check_sends(self, index: int) -> None:
         """Look at answers that came before the one to a later request."""
-        member = self._fleet.members[index]
+        connection = self._fleet.members[index].connection
         sends, self._sends[index] = self._sends[index], []
-        for pending, rows in sends:
+        refused: list[tuple[_Send, errors.OpenEnvGymError]] = []
+        for send in sends:
             try:
-                if member.connection.advance(pending, 0.0) is None:
-                    self._sends[index].append((pending, rows))
-            except LOSSES:
-                raise
-            except errors.OpenEnvGymError:
-                self._sent[rows + member.first] = False
-                raise
+                if connection.advance(send.pending, 0.0) is None:
+                    self._sends[index].append(send)
+            except LOSSES as error:
+                self._lost.setdefault(index, error)
+                return
+            except errors.OpenEnvGymError as error:
+                refused.append((send, error))
+        for send, why in refused:
+            self._refuse(index, send, why)
+
+    def _refuse(self, index: int, send: _Send, why: errors.OpenEnvGymError) -> None:
+        """Keep for `recv` why a server has begun none of those that it was sent together.
+
+        Where the error names some of them, the others are sent again: nothing is wrong with them.
+        """
+        ids = send.rows + self._fleet.members[index].first
+        named = np.isin(ids, why.data.get("indices", []))
+        if named.any() and not named.all():
+            places = np.flatnonzero(~named)
+            self._begin(index, send.rows[places], self._actions.take(send.actions, places))
+            ids = ids[named]
+        why.data["indices"] = ids.tolist()
+        self._refused.append((ids, why))
+
+    def _raise_refusal(self) -> None:
+        if self._refused:
+            ids, error = self._refused.popleft()
+            self._sent[ids] = False
+            raise error
 
     def _replace_lost(self) -> None:
         """Report steps on servers that are gone: as an error, or as the end of their episodes."""
@@ -280,7 +339,7 @@ class PartialSteps:
         """Return which of a member's sub-environments its server has not given back yet."""
         first = self._fleet.members[index].first
         away: npt.NDArray[np.bool_] = self._sent[self._fleet.members[index].rows].copy()
-        for ids, _ in self._ready:
+        for ids, _ in (*self._ready, *self._refused):
             rows = ids - first
             away[rows[(rows >= 0) & (rows < len(away))]] = False
         return away

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
 from openenv_gym import errors
-from openenv_gym.vector.batches import Batches
+from openenv_gym.vector.batches import Batches, Part
 from openenv_gym.vector.fleet import Fleet, Outcome, raise_failures
 from openenv_gym.vector.infos import merge_infos, take_infos
 from openenv_gym.vector.last import LastObservations
@@ -58,6 +58,8 @@ class Recovery:
         self._mode = mode
         self._batches = batches
         self._last = last
+        # Where all servers move or none, somebody has to know before the first of them is asked.
+        self._notes_ends = self.restarts or mode is AutoresetMode.DISABLED
         self._attributes: dict[str, list[Any]] = {}
         self._reset_args: Sequence[list[Any]] = ()
 
@@ -79,8 +81,7 @@ class Recovery:
         asked: list[list[Any] | None] = []
         for member, each in zip(self._fleet.members, args, strict=True):
             chosen = np.ones(member.num_envs, np.bool_) if mask is None else mask[member.rows]
-            member.unreported[chosen] = member.resetting[chosen] = member.untold[chosen] = False
-            member.over[chosen] = False
+            member.settle(chosen)
             asked.append(each if chosen.any() or not self.restarts else None)
         return asked
 
@@ -99,15 +100,28 @@ class Recovery:
             self._attributes[name] = values
 
     def note_ends(self, index: int, rows: Any, values: Sequence[Any]) -> None:
-        """Remember which of a member's sub-environments have ended an episode, for its successor.
+        """Remember which of a member's sub-environments have ended an episode.
 
         Args:
             index: Of the member.
             rows: Which of its sub-environments were stepped.
             values: What a step returned for them.
         """
-        if self.restarts:
+        if self._notes_ends:
             self._fleet.members[index].over[rows] = values[2] | values[3]
+
+    def over(self, ids: npt.NDArray[np.int64] | None = None) -> list[int]:
+        """Return which sub-environments take no step before a reset, as far as they told.
+
+        Args:
+            ids: Out of these; None for all.
+        """
+        if self._mode is not AutoresetMode.DISABLED:
+            return []
+        over = np.concatenate([member.over for member in self._fleet.members])
+        chosen = np.flatnonzero(over) if ids is None else ids[over[ids]]
+        found: list[int] = chosen.tolist()
+        return found
 
     # -- what is answered ---------------------------------------------------------------------
 
@@ -121,7 +135,8 @@ class Recovery:
             elif isinstance(outcome, LOSSES):
                 values.append(self._reset_fresh(index, member))
             else:
-                values.append(outcome.value)  # type: ignore[union-attr]  # others were raised
+                value = outcome.value  # type: ignore[union-attr]  # others were raised
+                values.append(self._with_last_of_waiting(index, member, value))
         return values
 
     def step_again(self, outcomes: Sequence[Outcome | None]) -> list[Any]:
@@ -155,13 +170,8 @@ class Recovery:
         """
         member = self._fleet.members[index]
         member.replace(why)
-        self._set_attributes(member)
-        member.fresh = tuple(member.connection.call("reset", [None, None, None]).value)
-        member.unreported[:] = True
-        if self._mode is AutoresetMode.NEXT_STEP:
-            # Whose episode was over already has none to lose: the next step would have reset it.
-            member.unreported[member.over] = False
-            member.resetting[:] = member.untold[:] = member.over
+        member.fresh = self._begin_anew(member, [None, None, None])
+        self._note_loss(member, np.ones(member.num_envs, np.bool_))
 
     def answer(self, index: int, rows: npt.NDArray[np.int64]) -> list[Any]:
         """Return the step of sub-environments that wait here.
@@ -195,7 +205,7 @@ class Recovery:
             )
             shown = ~lost
         infos.append((everything[shown], take_infos(member.fresh[1], rows[shown])))
-        member.resetting[rows] = lost & (self._mode is AutoresetMode.NEXT_STEP)
+        member.resetting[rows] = lost & (self._mode is not AutoresetMode.SAME_STEP)
         member.unreported[rows] = member.untold[rows] = False
         return [
             observations,
@@ -220,26 +230,53 @@ class Recovery:
                 self.replace(index, error)
             else:
                 self._fleet.members[index].replace(error)
-                self._set_attributes(self._fleet.members[index])
         raise_failures(
             self._fleet, [None if isinstance(each, LOSSES) else each for each in outcomes]
         )
 
-    def _set_attributes(self, member: Member) -> None:
-        for name, values in self._attributes.items():
-            member.connection.call("set", [name, values[member.rows]])
+    def _begin_anew(self, member: Member, reset: list[Any]) -> tuple[Any, dict[str, Any]]:
+        """Begin episodes on a fresh server; return their first observations and infos.
+
+        Where that fails the server is given up again, or its sub-environments would be taken for
+        those that were lost. The next call then finds it gone.
+        """
+        try:
+            for name, values in self._attributes.items():
+                member.connection.call("set", [name, values[member.rows]])
+            observations, infos = member.connection.call("reset", reset).value
+        except BaseException:
+            member.discard()
+            raise
+        return observations, infos
+
+    def _note_loss(self, member: Member, rows: npt.NDArray[np.bool_]) -> None:
+        """Note whose episodes went with an earlier server: these wait here."""
+        member.unreported[:] = rows
+        if self._mode is AutoresetMode.NEXT_STEP:
+            # Whose episode was over already has none to lose: the next step would have reset it.
+            member.unreported[member.over] = False
+            member.resetting[:] = member.untold[:] = rows & member.over
+
+    def _with_last_of_waiting(self, index: int, member: Member, value: list[Any]) -> list[Any]:
+        """Return the answer to a reset, in which those that wait here were not to be reset."""
+        rows = np.flatnonzero(member.unreported | member.resetting)
+        if not member.waits_here or not len(rows):
+            return value
+        last = self._batches.take(self._last.take(index, slice(None)), rows)
+        parts: list[Part] = [(slice(None), value[0]), (rows, last)]
+        return [self._batches.join(parts, member.num_envs), value[1]]
 
     def _reset_fresh(self, index: int, member: Member) -> list[Any]:
         """Reset a fresh server in place of the one that went in the middle of a reset."""
         seeds, options, mask = self._reset_args[index]
-        observations, infos = member.connection.call("reset", [seeds, options, None]).value
+        observations, infos = fresh = self._begin_anew(member, [seeds, options, None])
         everything = slice(None)
         infos = merge_infos(
             [(everything, infos), (everything, _flag(member.num_envs))], member.num_envs
         )
         if mask is not None:  # others were not to be reset: their loss is told in the next step
-            member.fresh = (observations, infos)
-            member.unreported[:] = ~mask
+            member.fresh = fresh
+            self._note_loss(member, ~mask)
             last = self._last.take(index, slice(None))
             rows = np.flatnonzero(~mask)
             observations = self._batches.join(

@@ -13,6 +13,7 @@ from gymnasium.vector.async_vector_env import AsyncState
 
 from openenv_gym import errors
 from openenv_gym.protocol.codec import encode_packet
+from openenv_gym.server.vector.failures import reset_needed
 from openenv_gym.vector.arguments import (
     check_observation_mode,
     read_autoreset_mode,
@@ -175,7 +176,7 @@ class RemoteVectorEnv(VectorCalls):
 
         Args:
             seed: None; an integer, of Python's or NumPy's: sub-environment i gets ``seed + i``; or
-                a list, tuple or array with one for each.
+                a list, tuple, range or array with one for each.
             options: For the sub-environments. ``reset_mask`` is a boolean array that chooses
                 those to be reset.
 
@@ -184,11 +185,13 @@ class RemoteVectorEnv(VectorCalls):
             AlreadyPendingCallError: Another call waits to be completed.
             TypeError: The seed or the mask is of a wrong type.
             ValueError: There are not as many seeds as sub-environments, or the mask is wrong.
+            EncodeError: A seed or an option cannot be sent.
         """
         self._assert_is_running()
         seeds = read_seeds(seed, self.num_envs)
         self._check_free("reset_async")
         options, mask = read_options(options, self.num_envs)
+        encode_packet([seeds, options])  # what cannot be sent must not be noticed halfway
         args = [
             [
                 None if seeds is None else seeds[member.rows],
@@ -250,10 +253,13 @@ class RemoteVectorEnv(VectorCalls):
             AlreadyPendingCallError: Another call waits to be completed.
             TypeError: The actions are no batch.
             InvalidActionError: They are not as many as the sub-environments, or of another form.
+            ResetNeededError: An episode is over, and nothing resets it; then nobody moves.
         """
         self._assert_is_running()
         self._check_free("step_async")
         actions = self._actions.check(actions, self.num_envs, "actions")
+        if over := self._recovery.over():
+            raise reset_needed("step", over, 0)
         members = self._fleet.members
         if len(members) == 1:
             args = [[actions]]
@@ -282,9 +288,8 @@ class RemoteVectorEnv(VectorCalls):
         parts = self._wait(AsyncState.WAITING_STEP, timeout, self._recovery.step_again)
         for member, part in zip(self._fleet.members, parts, strict=True):
             check_step(member, part, self._batches)
-        if self._recovery.restarts:
-            for index, part in enumerate(parts):
-                self._recovery.note_ends(index, slice(None), part)
+        for index, part in enumerate(parts):
+            self._recovery.note_ends(index, slice(None), part)
         if len(parts) == 1:
             observations, rewards, terminations, truncations, infos = parts[0]
             return (
@@ -317,7 +322,8 @@ class RemoteVectorEnv(VectorCalls):
             AlreadyPendingCallError: One of them was sent and not received yet, or another call
                 waits to be completed.
             InvalidActionError: The actions are not as many as the sub-environments, or of another
-                form.
+                form. (An action that is not in its space is refused by the server: `recv` raises
+                it.)
             InvalidOptionError: `env_ids` are no numbers of sub-environments.
         """
         self._assert_is_running()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -116,3 +118,38 @@ def test_extras_of_every_reply_are_handed_on(fake: Any) -> None:
     assert connection.call("step", [3]).value == "good"
     assert seen == [{"rng": 1}, {"rng": 2}, {"rng": 3}]
     connection.close(0.1)
+
+
+class GatedEnv(CountingEnv):
+    """A step waits for the gate."""
+
+    gate = threading.Event()
+
+    def step(self, action: Any) -> Any:
+        assert self.gate.wait(60)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_who_gives_up_often_asks_no_more_than_the_server_takes(
+    halves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request more, and the server would end the connection, also after each resume."""
+    monkeypatch.setattr(GatedEnv, "gate", threading.Event())
+    server = ThreadServer(Server(create_app(GatedEnv), limits=Limits(max_pipelined=4)))
+    connection = connect(server.address, timeout_s=30)
+    connection.call("reset", [None, None])
+    for _ in range(10):
+        with pytest.raises(errors.DeadlineExceededError):
+            if not halves:
+                connection.call("step", [1], timeout_s=0.02)
+            pending = connection.begin("step", [1])
+            assert connection.finish(pending, time.monotonic()) is None
+            connection.abandon(pending)
+            raise errors.DeadlineExceededError("as `Fleet` says")
+    assert connection.under_way == 4
+    GatedEnv.gate.set()
+    assert connection.call("step", [2]).value[0]["count"].tolist() == [5, 1, 2]
+    assert connection.finish(connection.begin("step", [3]), time.monotonic() + 30)
+    connection.close()
+    server.stop()

@@ -187,6 +187,41 @@ def test_no_autoreset_is_due_after_it(open_vectors, mode):
     assert rewards.tolist() == [-0.05, -0.05]
 
 
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_what_is_restored_after_a_loss_goes_on_from_there(open_vectors, mode):
+    options = {"num_servers": 2, "maze": "S..\n...\n..E", "autoreset_mode": mode}
+    envs = open_vectors(num_envs=2, on_failure="restart", **options)
+    envs.reset(seed=0)
+    envs.step(np.array([1, 1]))
+    states = envs.save_states()
+    envs._fleet.members[0]._release(0.0)  # stops the server
+    with pytest.raises(errors.ConnectionLostError):
+        envs.restore_states(states)
+    envs.restore_states(states)
+    observations, rewards, _, truncations, infos = envs.step(np.array([1, 1]))
+    assert observations["current_position"].tolist() == [[0, 2], [0, 2]]
+    assert rewards[0] == rewards[1]
+    assert not truncations.any() and "server_restarted" not in infos
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_who_does_not_take_its_state_still_needs_a_reset(open_vectors, num_servers):
+    envs = open_vectors(
+        num_envs=2, num_servers=num_servers, maze="S.\n.E", autoreset_mode="Disabled"
+    )
+    envs.reset(seed=0)
+    start = envs.save_states()
+    envs.step(np.array([1, 1]))
+    assert envs.step(np.array([3, 3]))[2].all()
+    with pytest.raises(errors.InvalidOptionError):
+        envs.restore_states([start[0], [0, {}]])
+    with pytest.raises(errors.ResetNeededError, match=r"sub-environment\(s\) 1\."):
+        envs.step(np.array([1, 1]))
+    envs.restore_states([None, start[1]])
+    observations, *_ = envs.step(np.array([1, 1]))
+    assert observations["current_position"].tolist() == [[0, 1], [0, 1]]
+
+
 def test_the_limit_of_a_vector_goes_back(open_vectors):
     envs = open_vectors(num_envs=1, max_episode_steps=3)
     envs.reset(seed=0)

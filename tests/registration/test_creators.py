@@ -108,3 +108,10 @@ def test_unknown_names_are_missing_attributes() -> None:
     assert not hasattr(creators, "NoSuch-v0")
     with pytest.raises(AttributeError, match=r"Did you mean 'openenv/CartPole-v1'\?"):
         load_env_creator("openenv_gym.registration.creators:CartPol-v1")
+
+
+def test_an_empty_variable_names_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_BASE_URL", "")
+    monkeypatch.setenv("OPENENV_PROVIDER", "thread")
+    gymnasium.make("openenv/CartPole-v1").close()
+    gymnasium.make_vec("openenv/CartPole-v1").close()

@@ -216,7 +216,11 @@ def lengths(env: Any, steps: int) -> list[int]:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [({"max_episode_steps": 3}, [2, 6]), ({"max_episode_steps": 1}, [0, 2, 4, 6])],
+    [
+        ({"max_episode_steps": 3}, [2, 6]),
+        ({"max_episode_steps": 1}, [0, 2, 4, 6]),
+        ({"max_episode_steps": np.int64(3)}, [2, 6]),
+    ],
 )
 def test_the_time_limit_is_applied_once(arguments: dict[str, Any], expected: list[int]) -> None:
     env = make(num_envs=2, **arguments)
@@ -292,10 +296,14 @@ def test_options_and_rendering() -> None:
         ({"num_envs": 0}, "num_envs"),
         ({"num_envs": 2.0}, "num_envs"),
         ({"num_servers": 0}, "num_servers"),
+        ({"max_episode_steps": 0}, "max_episode_steps"),
+        ({"max_episode_steps": 2.5}, "max_episode_steps"),
         ({"engine": "fast"}, "engine"),
         ({"autoreset_mode": "Never"}, "autoreset_mode"),
         ({"on_failure": "hope"}, "on_failure"),
         ({"base_url": "http://x:1"}, "base_url"),
+        ({"base_url": [], "provider": None}, "base_url"),
+        ({"base_url": (), "provider": None, "num_servers": 2}, "base_url"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], field: str) -> None:
@@ -368,6 +376,26 @@ def test_servers_that_run_already(tmp_path: Any) -> None:
     env.close()
     for server in servers:
         server.stop()
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("num_servers", [1, 2])
+@pytest.mark.parametrize(
+    "batched",
+    [gymnasium.spaces.Box(-9, 9, (2, 4), np.float64), gymnasium.spaces.Box(-9, 9, (8,))],
+)
+def test_a_batched_space_of_the_callers_own_changes_no_observation(
+    batched: gymnasium.Space[Any], num_servers: int, copy: bool
+) -> None:
+    single = gymnasium.make("CartPole-v1").observation_space
+    env = make(num_envs=2, num_servers=num_servers, observation_mode=(batched, single), copy=copy)
+    theirs = make(num_envs=2, num_servers=1)
+    assert env.observation_space is batched
+    expected = theirs.reset(seed=1)[0]
+    observations = env.reset(seed=1)[0]
+    assert observations.dtype == expected.dtype and np.array_equal(observations, expected)
+    env.close()
+    theirs.close()
 
 
 def test_what_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:

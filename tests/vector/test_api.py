@@ -150,6 +150,7 @@ def test_generators(fleet: Callable[..., Fleet]) -> None:
         np.uint8(5),
         [5, 6, 7, 8],
         (5, 6, 7, 8),
+        range(5, 9),
         [np.int32(5), 6, np.uint64(7), 8],
         np.array([5, 6, 7, 8]),
         np.arange(5, 9, dtype=np.uint8),
@@ -188,6 +189,20 @@ def test_what_is_no_seed(
     with pytest.raises(error, match=message):
         env.reset(seed=seed)
     env.reset(seed=1)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"seed": [1, 1 << 9000]}, {"seed": 1, "options": {"what": object()}}]
+)
+def test_what_cannot_be_sent_resets_nobody(
+    fleet: Callable[..., Fleet], arguments: dict[str, Any]
+) -> None:
+    env = fleet(CountEnv, 2, 2).env
+    env.reset(seed=0)
+    env.step([0, 0])
+    with pytest.raises(errors.EncodeError):
+        env.reset(**arguments)
+    assert env.get_attr("count") == (1, 1)
 
 
 def test_pending_calls(fleet: Callable[..., Fleet]) -> None:

@@ -33,6 +33,14 @@ def test_a_loss_is_an_error_that_names_its_sub_environments(fleet: Callable[...,
     env.close()
 
 
+class OverEnv(CountEnv):
+    """An action above zero ends the episode."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, _, _, info = super().step(0)
+        return observation, reward, bool(action > 0), False, info
+
+
 def lost(infos: dict[str, Any]) -> list[int]:
     if "server_restarted" not in infos:
         return []
@@ -98,7 +106,12 @@ def test_restart_with_autoreset_disabled(fleet: Callable[..., Fleet]) -> None:
     observations, _, _, truncations, infos = env.step([0] * 4)
     assert lost(infos) == [0, 1] and truncations.tolist() == [True, True, False, False]
     assert observations[:, 0].tolist() == [1, 1, 2, 2]
-    observations, infos = env.reset(options={"reset_mask": truncations})
+    with pytest.raises(errors.ResetNeededError, match=r"sub-environment\(s\) 0, 1\."):
+        env.step([0] * 4)
+    # One of the two is not reset yet, so that what it shows is the end of its episode.
+    observations, infos = env.reset(options={"reset_mask": np.arange(4) == 1})
+    assert observations[:, 0].tolist() == [1, 0, 2, 2]
+    observations, infos = env.reset(options={"reset_mask": np.arange(4) == 0})
     assert observations[:, 0].tolist() == [0, 0, 2, 2]
     assert env.step([0] * 4)[1].tolist() == [1, 1, 3, 3]
 
@@ -121,6 +134,114 @@ def test_restart_during_a_reset(fleet: Callable[..., Fleet]) -> None:
     _, rewards, _, truncations, infos = env.step([0] * 4)
     assert truncations.tolist() == [False, False, False, True] and lost(infos) == [3]
     assert rewards.tolist()[:2] == [1, 2]
+
+
+def test_a_reset_of_others_neither_ends_an_episode_twice_nor_tells_a_loss_twice(
+    fleet: Callable[..., Fleet],
+) -> None:
+    made = fleet(OverEnv, 4, 2, on_failure="restart")
+    env = made.env
+    env.reset(seed=0)
+    assert env.step([1, 0, 0, 0])[2].tolist() == [True, False, False, False]
+    made.kill(0)
+    observations, infos = env.reset(options={"reset_mask": np.array([False, True, False, False])})
+    assert lost(infos) == [1]
+    assert observations[:, 0].tolist() == [1, 0, 1, 1]
+    found = []
+    for _ in range(3):
+        env.send([0], [0])
+        found.append(env.recv())
+    # Its episode was over: the next step begins another one, as without the loss.
+    assert [batch.truncations[0] for batch in found] == [False] * 3
+    assert [batch.observations[0, 0] for batch in found] == [0, 1, 2]
+    assert ["server_restarted" in batch.infos for batch in found] == [True, False, False]
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_loss_that_a_reset_of_others_finds_is_told_once(
+    fleet: Callable[..., Fleet], partial: bool
+) -> None:
+    made = fleet(CountEnv, 2, 1, on_failure="restart")
+    env = made.env
+    env.reset(seed=0)
+    env.step([0, 0])
+    made.kill(0)
+    assert lost(env.reset(options={"reset_mask": np.array([True, False])})[1]) == [0]
+    found = []
+    for _ in range(3):
+        if partial:
+            env.send([0], [1])
+            _, rewards, _, truncations, infos, _ = env.recv()
+        else:
+            _, rewards, _, truncations, infos = env.step([0, 0])
+        found.append((rewards[-1], truncations[-1], "server_restarted" in infos))
+    assert found == [(0, True, True), (0, False, False), (1, False, False)]
+
+
+def test_those_that_wait_keep_their_last_observation_in_a_reset_of_others(
+    fleet: Callable[..., Fleet],
+) -> None:
+    made = fleet(CountEnv, 4, 2, on_failure="restart")
+    env = made.env
+    env.reset(seed=0)
+    for _ in range(3):
+        before = env.step([0] * 4)[0].copy()
+    made.kill(0)
+    with pytest.raises(errors.ConnectionLostError):
+        env.get_attr("count")  # finds the loss, and has nowhere to tell it
+    observations, infos = env.reset(options={"reset_mask": np.array([True, False, False, False])})
+    assert lost(infos) == [] and observations[0, 0] == 0
+    assert (observations[1:] == before[1:]).all()
+    observations, _, _, truncations, infos = env.step([0] * 4)
+    assert lost(infos) == [1] and truncations.tolist() == [False, True, False, False]
+    assert (observations[1] == before[1]).all()
+
+
+def test_a_loss_is_told_also_where_the_first_fresh_server_fails(
+    fleet: Callable[..., Fleet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = fleet(CountEnv, 2, 2, on_failure="restart")
+    env = made.env
+    env.reset(seed=0)
+    env.step([0, 0])
+    made.kill(1)
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CountEnv, "reset", refuse)
+        with pytest.raises(ValueError, match="not now"):
+            env.step([0, 0])
+    _, rewards, _, truncations, infos = env.step([0, 0])
+    assert lost(infos) == [1] and truncations.tolist() == [False, True]
+    assert rewards.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("num_servers", [1, 2, 4])
+def test_without_autoreset_nobody_moves_before_a_reset(
+    fleet: Callable[..., Fleet], num_servers: int, partial: bool
+) -> None:
+    env = fleet(OverEnv, 4, num_servers, autoreset_mode="Disabled").env
+    env.reset(seed=0)
+    if partial:
+        env.send([0, 1, 0, 1])
+        env.recv(min_envs=4)
+    else:
+        env.step([0, 1, 0, 1])
+    for _ in range(2):
+        with pytest.raises(errors.ResetNeededError, match=r"sub-environment\(s\) 1, 3\.") as caught:
+            env.step([0] * 4)
+        assert caught.value.data["indices"] == [1, 3]
+    assert env.get_attr("count") == (1, 1, 1, 1)
+    env.send([0] * 4)
+    with pytest.raises(errors.ResetNeededError) as caught:
+        env.recv(min_envs=4)
+    assert caught.value.data["indices"] == [1, 3]
+    assert sorted(env.recv(min_envs=2).env_ids.tolist()) == [0, 2]
+    env.reset(options={"reset_mask": np.array([False, True, False, True])})
+    assert env.step([0] * 4)[1].tolist() == [3, 1, 3, 1]
 
 
 def test_restart_during_a_call(fleet: Callable[..., Fleet]) -> None:

@@ -85,6 +85,10 @@ def test_taking_some(infos: list[dict[str, Any]]) -> None:
             same(taken[key], expected[key])
 
 
+def test_taking_none() -> None:
+    assert take_infos({"a": np.zeros(2), "_a": True, "b": {}}, np.array([], np.int64)) == {}
+
+
 @given(st.lists(INFOS, min_size=1, max_size=6))
 def test_each_has_its_own_again(infos: list[dict[str, Any]]) -> None:
     batch = batched(infos)
@@ -98,6 +102,45 @@ def test_the_first_that_has_a_key_decides_about_its_dtype() -> None:
     infos: list[dict[str, Any]] = [{}, {"a": 1}, {"a": 2.7}, {"a": 3.2}]
     parts = [(slice(0, 2), batched(infos[:2])), (slice(2, 4), batched(infos[2:]))]
     same(merge_infos(parts, 4), batched(infos))
+
+
+@pytest.mark.parametrize(
+    "infos",
+    [
+        [{"a": np.array([None, "x"], object)}, {}, {"a": np.array([{"y": 1}, 2], object)}],
+        [{}, {}, {"a": np.array([["x"]], object)}],
+        [{"a": None}, {}, {"a": np.array([1.0, 2.0])}],
+        [{"a": "x"}, {"a": None}, {}, {"a": np.array([[1, 2]], np.int8)}],
+        [{"a": np.array([1.0, 2.0])}, {"a": np.array([3.0, 4.0])}, {"a": None}],
+    ],
+)
+def test_arrays_of_objects_and_arrays_beside_objects(infos: list[dict[str, Any]]) -> None:
+    count = len(infos)
+    for middle in range(1, count):
+        parts = [
+            (slice(begin, end), batched(infos[begin:end]))
+            for begin, end in ((0, middle), (middle, count))
+        ]
+        same(merge_infos(parts, count), batched(infos))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [
+        (5, 7, np.array([5, 5, 7])),
+        (np.float32(5), np.float32(7), np.array([5, 5, 7], np.float32)),
+        (np.array(5), np.array(7), np.array([5, 5, 7])),
+        (np.zeros(3), np.ones(3), np.array([np.zeros(3), np.zeros(3), np.ones(3)])),
+        ("x", None, np.array(["x", "x", None], object)),
+        ([True, False], [True], np.array([True, False, True])),
+        ({"deep": 5}, {"deep": 7}, {"deep": np.array([5, 5, 7])}),
+    ],
+)
+def test_what_an_engine_tells_once_is_for_all_of_its_server(
+    first: Any, second: Any, merged: Any
+) -> None:
+    parts = [(slice(0, 2), {"a": first}), (slice(2, 3), {"a": second})]
+    same(merge_infos(parts, 3), {"a": merged})
 
 
 def test_what_does_not_fit_is_refused_as_upstream_does() -> None:

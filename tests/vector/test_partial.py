@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 
-from openenv_gym import errors
+from openenv_gym import RemoteVectorEnv, errors
 from openenv_gym.vector import PartialBatch
 from tests.vector.worlds import CountEnv, Fleet, GateEnv, WorldEnv, same, still
 
@@ -150,7 +150,8 @@ def test_calls_out_of_order(fleet: Callable[..., Fleet]) -> None:
     for wrong in (0, 3, True, 1.0, -1):
         with pytest.raises(errors.InvalidOptionError, match="from 1 to 2"):
             env.recv(min_envs=wrong)  # type: ignore[arg-type]
-    assert sorted(env.recv(min_envs=2).env_ids.tolist()) == [1, 3]
+    batch = env.recv(min_envs=np.int64(2))
+    assert sorted(batch.env_ids.tolist()) == [1, 3]
     for wrong in ([], [4], [-1], [0, 0], [0.5], "01", [[0]]):
         with pytest.raises(errors.InvalidOptionError, match="env_ids"):
             env.send([0], wrong)
@@ -181,6 +182,57 @@ def test_an_exception_takes_only_its_own(fleet: Callable[..., Fleet], num_server
     assert env.step([0] * 4)[1].tolist() == [2, 1, 2, 2]
 
 
+def received(env: RemoteVectorEnv, count: int) -> dict[int, float]:
+    """Return the rewards of all that are under way, of which there are so many."""
+    batch = env.recv(min_envs=count)
+    with pytest.raises(NoAsyncCallError):
+        env.recv()
+    return dict(zip(batch.env_ids.tolist(), batch.rewards.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("num_servers", [1, 2])
+def test_an_action_that_is_refused_takes_only_its_own(
+    fleet: Callable[..., Fleet], num_servers: int
+) -> None:
+    env = fleet(CountEnv, 4, num_servers).env
+    env.reset(seed=0)
+    env.send([0, 5000, 0, 0])
+    with pytest.raises(errors.InvalidActionError, match=r"actions\[1\] is 5000") as caught:
+        env.recv(min_envs=4)
+    assert caught.value.data["indices"] == [1]
+    assert received(env, 3) == {0: 1, 2: 1, 3: 1}
+    # Refused after another one was sent, which may be ready first.
+    env.send([0], [0])
+    env.send([-7], [1])
+    env.send([2000], [2])
+    refused: list[int] = []
+    rewards: dict[int, float] = {}
+    for _ in range(3):
+        try:
+            batch = env.recv()
+        except errors.InvalidActionError as error:
+            refused += error.data["indices"]
+        else:
+            rewards.update(zip(batch.env_ids.tolist(), batch.rewards.tolist(), strict=True))
+    assert sorted(refused) == [1, 2] and rewards == {0: 2}
+    assert env.step([0] * 4)[1].tolist() == [3, 1, 2, 2]
+
+
+def test_a_refusal_among_many_sends_is_told_by_recv(fleet: Callable[..., Fleet]) -> None:
+    env = fleet(CountEnv, 60, 2).env
+    env.reset(seed=0)
+    for index in range(60):
+        env.send([5000 if index in (0, 40) else 0], [index])
+    refused = []
+    for left in (60, 59):
+        with pytest.raises(errors.InvalidActionError) as caught:
+            env.recv(min_envs=left)
+        refused += caught.value.data["indices"]
+    assert sorted(refused) == [0, 40]
+    assert sorted(received(env, 58)) == [index for index in range(60) if index not in refused]
+    env.step([0] * 60)
+
+
 def test_ctrl_c_in_recv_loses_nothing(fleet: Callable[..., Fleet]) -> None:
     env = fleet(CountEnv, 2, 2, releases_gil=True).env
     env.reset(seed=0)
@@ -195,6 +247,24 @@ def test_ctrl_c_in_recv_loses_nothing(fleet: Callable[..., Fleet]) -> None:
         signal.signal(signal.SIGALRM, before)
     batch = env.recv(min_envs=2)
     assert sorted(batch.env_ids.tolist()) == [0, 1] and batch.rewards.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, errors.FrameTooLargeError])
+def test_what_was_not_sent_is_not_under_way(
+    fleet: Callable[..., Fleet], monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    env = fleet(CountEnv, 4, 2).env
+    env.reset(seed=0)
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error("as if the connection had to be resumed first")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(env._fleet.members[1].connection, "begin", fail)
+        with pytest.raises(error):
+            env.send([0] * 4)
+    assert received(env, 2) == {0: 1, 1: 1}
+    assert env.step([0] * 4)[1].tolist() == [2, 2, 1, 1]
 
 
 def test_a_single_server_hands_out_what_arrives(fleet: Callable[..., Fleet]) -> None:

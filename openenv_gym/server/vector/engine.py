@@ -301,7 +301,8 @@ class SubEnvironments:
             ProtocolError: Fewer than `min_envs` have begun one.
             OpenEnvGymError: A sub-environment raised; only such are then received.
         """
-        taken, outcome = self._moving().recv(min_envs, timeout_s)
+        partial = self._moving()
+        taken, outcome = partial.recv(min_envs, timeout_s)
         failures: list[tuple[int, BaseException]] = []
         observations: Any = None
         try:
@@ -313,7 +314,12 @@ class SubEnvironments:
             failures += misfits.items()
         rewards = self._rewards(outcome.rewards, bool(self._reward_shape), failures)
         infos = batch_infos(outcome.infos, outcome.finals, failures)
-        raise_failures([(taken[k], error) for k, error in failures], self._first)
+        if failures:
+            failed = {taken[k] for k, _ in failures}
+            for i in failed:
+                self._members.due[i] = False
+            partial.give_back([i for i in taken if i not in failed])
+            raise_failures([(taken[k], error) for k, error in failures], self._first)
         for i, observation in zip(taken, outcome.observations, strict=True):
             self._newer[i] = detached(observation)
         return [

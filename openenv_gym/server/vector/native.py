@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from openenv_gym import errors
+from openenv_gym.protocol.codec import encode_packet
 from openenv_gym.server.vector.actions import ActionReader
 from openenv_gym.server.vector.engine import Mask, Seeds
 from openenv_gym.server.vector.infos import everywhere
@@ -115,16 +116,17 @@ class NativeEngine:
 
     def _one_seed(self, seeds: Seeds) -> int | None:
         """Return the seed of the generator that the sub-environments share: that of the first."""
-        if seeds is None or seeds[0] is None:
+        if seeds is None or all(seed is None for seed in seeds):
             return None
-        if any(seed != seeds[0] + i for i, seed in enumerate(seeds)):
+        first = seeds[0]
+        if first is None or any(seed != first + i for i, seed in enumerate(seeds)):
             raise errors.InvalidOptionError(
                 f"{type(self.env.unwrapped).__name__} has one generator for all "
                 "sub-environments, and takes one seed.",
                 field="seeds",
                 hint="Pass an integer, or leave out engine='native'.",
             )
-        return seeds[0]
+        return first
 
     def step(self, actions: Any) -> list[Any]:
         """Take one step in each.
@@ -231,7 +233,8 @@ class NativeEngine:
         if own is not None:
             own(name, list(values))
             return
-        if any(value is not values[0] and value != values[0] for value in values):
+        first = _packet(values[0])  # arrays and NaN have no equality that would do
+        if any(value is not values[0] and _packet(value) != first for value in values):
             raise ValueError(
                 f"`{name}` is one for all sub-environments; the values must be the same."
             )
@@ -256,6 +259,10 @@ class NativeEngine:
     def close(self) -> None:
         """Close the implementation."""
         self.env.close()
+
+
+def _packet(value: Any) -> bytes:
+    return b"".join(encode_packet([value]))
 
 
 def _as_numpy(value: Any) -> Any:

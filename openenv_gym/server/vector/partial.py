@@ -138,6 +138,12 @@ class PartialSteps:
         raise_failures(failed.items(), self._first)
         return taken, self._pick(taken)
 
+    def give_back(self, indices: Sequence[int]) -> None:
+        """Have those that the last `recv` returned received again, before all others."""
+        self._pending.update(indices)
+        with self._changed:
+            self._ready.extendleft(reversed(indices))
+
     def _enough(self, min_envs: int) -> bool:
         return len(self._ready) >= min_envs or bool(self._failed)
 

@@ -141,6 +141,11 @@ def test_cart_poles() -> None:
     assert ours("call", "gravity", [], {}) == [5.0] * 5
     with pytest.raises(ValueError, match="the same"):
         ours("set", "gravity", [5.0, 1.0, 5.0, 5.0, 5.0])
+    for make in (lambda: np.arange(3), lambda: float("nan"), lambda: {"low": np.zeros(2)}):
+        ours("set", "gravity", [make() for _ in range(5)])
+        assert repr(ours("call", "gravity", [], {})) == repr([make()] * 5)
+    with pytest.raises(ValueError, match="the same"):
+        ours("set", "gravity", [np.arange(3)] * 4 + [np.ones(3)])
     ours.close()
     theirs.close()
 
@@ -176,9 +181,11 @@ def test_what_gymnasiums_own_cannot_do() -> None:
     ours = drive(gymnasium_app, 2, options={"env_id": "CartPole-v1"}, native=True)
     with pytest.raises(errors.ResetNeededError):
         ours("step", np.array([1, 1]))
-    with pytest.raises(errors.InvalidOptionError, match="takes one seed") as refused:
-        ours("reset", [5, 9])
-    assert refused.value.field == "seeds"
+    for seeds in ([5, 9], [None, 5], [5, None]):
+        with pytest.raises(errors.InvalidOptionError, match="takes one seed") as refused:
+            ours("reset", seeds)
+        assert refused.value.field == "seeds"
+    ours("reset", [None, None])
     ours("reset", [5, 6])
     with pytest.raises(errors.InvalidOptionError) as refused:
         ours("reset", None, None, np.array([True, False]))

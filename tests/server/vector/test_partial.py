@@ -198,6 +198,45 @@ def test_one_that_raises_does_not_take_the_others_along() -> None:
     ours.close()
 
 
+class OddEnv(CountEnv):
+    """A step with action 9 returns what goes into no batch: see `odd`."""
+
+    odd = "observation"
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        info = {"number": 1}
+        if action == 9 and self.odd == "observation":
+            observation = np.zeros(5)
+        elif action == 9 and self.odd == "reward":
+            reward = "much"
+        elif action == 9:
+            info = {"number": "nine"}
+        return observation, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize("odd", ["observation", "reward", "info"])
+def test_one_whose_results_fit_into_no_batch_does_not_take_the_others_along(
+    odd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OddEnv, "odd", odd)
+    ours = drive(OddEnv, 4, options={"length": 2}, first=10)
+    ours.host.engine._pinned = True  # type: ignore[attr-defined]  # they end in their order
+    ours("reset", None)
+    for observed in (1, 2):
+        ours("send", np.arange(4), np.array([1, 2, 9, 3]))
+        with pytest.raises(errors.EnvironmentFailedError) as raised:
+            ours("recv", 4, 30.0)
+        assert raised.value.data["indices"] == [12]
+        back, observations, rewards, terminations, *_ = ours("recv", 3, 30.0)
+        assert back.tolist() == [0, 1, 3] and rewards.tolist() == [1, 2, 3]
+        assert observations[:, 1].tolist() == [observed] * 3
+        assert terminations.tolist() == [observed == 2] * 3
+    # Nobody was told that its episode is over, so it is told once more.
+    assert ours("step", np.array([1, 1, 1, 1]))[2].tolist() == [False, False, True, False]
+    ours.close()
+
+
 def test_the_last_observations_are_remembered() -> None:
     ours = drive(CountEnv, 3, options={"length": 9})
     ours("reset", None)
