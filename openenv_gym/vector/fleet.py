@@ -219,12 +219,15 @@ def raise_failures(fleet: Fleet, outcomes: Sequence[Outcome | None]) -> None:
         if isinstance(error, LOSSES):
             raise member.name_loss(error)
     indices: list[int] = []
-    for _, error in failed:
-        indices += error.data.get("indices", [])
+    for member, error in failed:
+        error.data["indices"] = member.named(error)
+        indices += error.data["indices"]
     last = failed[-1][1]
+    _log([error for _, error in failed], fleet.tracebacks)
     if indices:
         last.data["indices"] = indices
-    _log([error for _, error in failed], fleet.tracebacks)
+    else:
+        del last.data["indices"]
     raise last
 
 
@@ -236,7 +239,7 @@ def _log(failed: Sequence[errors.OpenEnvGymError], tracebacks: dict[int, str]) -
     """
     found: dict[int, str] = {}
     for error in failed:
-        for index in error.data.get("indices", []):
+        for index in error.data["indices"]:
             trace = tracebacks.pop(index, None)
             if trace is None and index == error.data.get("index"):
                 trace = error.data.get("traceback")

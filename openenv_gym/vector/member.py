@@ -92,6 +92,17 @@ class Member:
             error.message = f"Sub-environments {ranges(self.indices)} are lost: {error.message}"
         return error
 
+    def named(self, error: errors.OpenEnvGymError, key: str = "indices") -> list[int]:
+        """Return which of its sub-environments an error of its server is about.
+
+        Args:
+            error: What it answered; nobody vouches for what is in there.
+            key: Of the data that names them.
+        """
+        told = error.data.get(key)
+        mine = self.indices
+        return [index for index in told if index in mine] if isinstance(told, list) else []
+
     def replace(self, why: errors.OpenEnvGymError) -> None:
         """Let a fresh server take the place of one that is gone.
 

@@ -270,7 +270,7 @@ class PartialSteps:
         self._check_sends(index)
         if self._refused and isinstance(error, errors.ProtocolError):
             return  # the server was asked for some that it had refused to begin
-        self._sent[error.data.get("indices", [])] = False
+        self._sent[self._fleet.members[index].named(error)] = False
         outcomes: list[Any] = [None] * len(self._fleet.members)
         outcomes[index] = error
         raise_failures(self._fleet, outcomes)
@@ -297,8 +297,9 @@ class PartialSteps:
 
         Where the error names some of them, the others are sent again: nothing is wrong with them.
         """
-        ids = send.rows + self._fleet.members[index].first
-        named = np.isin(ids, why.data.get("indices", []))
+        member = self._fleet.members[index]
+        ids = send.rows + member.first
+        named = np.isin(ids, member.named(why))
         if named.any() and not named.all():
             places = np.flatnonzero(~named)
             self._begin(index, send.rows[places], self._actions.take(send.actions, places))

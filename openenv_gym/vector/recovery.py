@@ -15,6 +15,7 @@ from openenv_gym.vector.fleet import Fleet, Outcome, raise_failures
 from openenv_gym.vector.infos import merge_infos, take_infos
 from openenv_gym.vector.last import LastObservations
 from openenv_gym.vector.member import LOSSES, Member
+from openenv_gym.vector.replies import check_step
 
 
 __all__ = ["Recovery"]
@@ -141,6 +142,8 @@ class Recovery:
 
     def step_again(self, outcomes: Sequence[Outcome | None]) -> list[Any]:
         """Likewise for a step."""
+        if any(_failed(outcome) for outcome in outcomes):
+            self._note_untold_ends(outcomes)
         self._replace_lost(outcomes, reset=True)
         values = []
         for index, (member, outcome) in enumerate(zip(self._fleet.members, outcomes, strict=True)):
@@ -216,6 +219,22 @@ class Recovery:
         ]
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _note_untold_ends(self, outcomes: Sequence[Outcome | None]) -> None:
+        """Remember, and have the error tell, whose episodes ended in a step that is an error."""
+        ended: list[int] = []
+        for member, outcome in zip(self._fleet.members, outcomes, strict=True):
+            if outcome is None or isinstance(outcome, LOSSES):
+                continue
+            if isinstance(outcome, errors.OpenEnvGymError):
+                member.over[:] = np.isin(member.indices, member.named(outcome, "ended"))
+            else:
+                check_step(member, outcome.value, self._batches)
+                member.over[:] = outcome.value[2] | outcome.value[3]
+            ended += (np.flatnonzero(member.over) + member.first).tolist()
+        for outcome in outcomes if ended else ():
+            if _failed(outcome):
+                outcome.data["ended"] = ended  # type: ignore[union-attr]
 
     def _replace_lost(self, outcomes: Sequence[Outcome | None], *, reset: bool) -> None:
         """Replace servers that are gone; raise whatever else went wrong."""
@@ -312,6 +331,10 @@ class Recovery:
                 [(others, take_infos(value[4], others)), (rows, answer[4])], member.num_envs
             ),
         ]
+
+
+def _failed(outcome: Outcome | None) -> bool:
+    return isinstance(outcome, errors.OpenEnvGymError) and not isinstance(outcome, LOSSES)
 
 
 def _flag(count: int) -> dict[str, Any]:

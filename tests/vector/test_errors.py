@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 from openenv_gym import RemoteVectorEnv, errors
 from openenv_gym.server.vector import VectorHost
@@ -59,6 +60,48 @@ def test_tracebacks_are_logged_where_they_are_known() -> None:
     assert "Raising the last exception back to the main process." in texts[4]
     assert env.step([0, 0, 0])[1].tolist() == [2, 1, 1]
     env.close()
+
+
+@pytest.mark.parametrize("num_servers", [1, 2, 3])
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_what_follows_a_step_that_raised_does_not_depend_on_the_split(
+    fleet: Callable[..., Fleet], mode: AutoresetMode, num_servers: int
+) -> None:
+    env = fleet(CountEnv, 6, num_servers, options={"length": 2}, autoreset_mode=mode).env
+    env.reset(seed=1)
+    env.step(np.zeros(6, np.int64))
+    with pytest.raises(ValueError, match="below zero") as caught:
+        env.step(np.array([0, -1, 0, 0, 0, 0]))
+    assert caught.value.data["indices"] == [1]  # type: ignore[attr-defined]
+    assert caught.value.data["ended"] == [0, 2, 3, 4, 5]  # type: ignore[attr-defined]
+    if mode is AutoresetMode.DISABLED:
+        with pytest.raises(errors.ResetNeededError) as refused:
+            env.step(np.zeros(6, np.int64))
+        assert refused.value.data["indices"] == [0, 2, 3, 4, 5]
+        assert env.call("count") == (2, 1, 2, 2, 2, 2)  # nobody has moved
+        return
+    counts = [0, 2, 0, 0, 0, 0] if mode is AutoresetMode.NEXT_STEP else [1, 0, 1, 1, 1, 1]
+    assert env.step(np.zeros(6, np.int64))[0][:, 0].tolist() == counts
+
+
+def test_a_server_may_name_nobody_but_its_own(
+    fleet: Callable[..., Fleet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = fleet(CountEnv, 4, 2).env
+    env.reset(seed=1)
+    for told in ([0, 99, -1, "x", None, 3], 7, {"a": 1}):
+
+        def fail(self: SubEnvironments, actions: Any, told: Any = told) -> Any:
+            raise errors.EnvironmentFailedError("No.", data={"indices": told, "ended": told})
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SubEnvironments, "step", fail)
+            with pytest.raises(errors.EnvironmentFailedError) as caught:
+                env.step(np.zeros(4, np.int64))
+        expected = {"indices": [0, 3], "ended": [0, 3]} if isinstance(told, list) else {}
+        found = {key: caught.value.data.get(key) for key in expected}
+        assert found == expected
+    assert env.step(np.zeros(4, np.int64))[1].tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize("num_servers", [1, 2])

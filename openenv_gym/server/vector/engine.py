@@ -180,7 +180,8 @@ class SubEnvironments:
         rewards = self._rewards(outcome.rewards, resets, failures)
         infos = batch_infos(outcome.infos, outcome.finals, failures)
         if failures:
-            members.due = [False] * self._count
+            for i, _ in failures:
+                members.due[i] = False
             self._settle(outcome, every)
         self._last = observations
         if self._newer:
@@ -231,7 +232,9 @@ class SubEnvironments:
             for i in chosen:
                 if i not in failed:
                     self._newer[i] = detached(outcome.observations[i])
-            raise_failures(outcome.failures, self._first)
+            ends = zip(outcome.terminations, outcome.truncations, strict=True)
+            ended = [i for i, (terminated, truncated) in enumerate(ends) if terminated or truncated]
+            raise_failures(outcome.failures, self._first, ended)
 
     def _rewards(
         self, rewards: list[Any], resets: bool, failures: list[tuple[int, BaseException]]

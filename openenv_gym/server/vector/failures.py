@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from openenv_gym import errors
 from openenv_gym.protocol.messages import error_to_wire
@@ -12,22 +13,31 @@ from openenv_gym.server.exhaustion import limit_reached
 __all__ = ["raise_failures", "reset_needed"]
 
 
-def raise_failures(failures: Iterable[tuple[int, BaseException]], first: int) -> None:
+def raise_failures(
+    failures: Iterable[tuple[int, BaseException]], first: int, ended: Iterable[int] = ()
+) -> None:
     """Raise what the last of several sub-environments raised, if any did.
 
     Args:
         failures: Indices and exceptions.
         first: Added to the indices.
+        ended: Those whose episodes ended meanwhile, of which nobody is told but by the error.
 
     Raises:
-        OpenEnvGymError: ``data`` has the ``index`` of the last one, and the ``indices`` of all.
+        OpenEnvGymError: ``data`` has the ``index`` of the last one, and the ``indices`` of all;
+            ``ended`` where there are such.
     """
     found = dict(failures)
     if not found:
         return
     indices = sorted(found)
     last = limit_reached(found[indices[-1]]) or found[indices[-1]]
-    data = {"index": indices[-1] + first, "indices": [index + first for index in indices]}
+    data: dict[str, Any] = {
+        "index": indices[-1] + first,
+        "indices": [index + first for index in indices],
+    }
+    if over := [index + first for index in ended if index not in found]:
+        data["ended"] = over
     if isinstance(last, errors.OpenEnvGymError):
         last.data.update(data)
         raise last

@@ -36,22 +36,28 @@ def test_a_step_that_raises(mode: AutoresetMode) -> None:
     assert ours("step", np.array([1, 1, 1, 1]))[0][:, 1].tolist() == [1, 1, 1, 1]
 
 
-def test_no_autoreset_is_due_after_it() -> None:
-    ours = drive(CountEnv, 3, options={"length": 2})
+@pytest.mark.parametrize("mode", MODES)
+def test_the_error_tells_whose_episodes_ended_in_the_step(mode: AutoresetMode) -> None:
+    ours = drive(CountEnv, 3, mode, first=20, options={"length": 2})
     ours("reset", None)
     ours("step", np.array([1, 1, 1]))
     ours("reset", None, None, np.array([False, False, True]))
     set_fails(ours, None, None, "step")
-    with pytest.raises(errors.EnvironmentFailedError):
-        ours("step", np.array([1, 1, 1]))  # the episodes of two end here, and nobody hears of it
+    with pytest.raises(errors.EnvironmentFailedError) as raised:
+        ours("step", np.array([1, 1, 1]))
+    assert raised.value.data["ended"] == [20, 21]
     set_fails(ours, None, None, None)
-    assert ours("step", np.array([1, 1, 1]))[2].tolist() == [True, True, False]
-    # And one that was due before has been reset.
+    if mode is AutoresetMode.DISABLED:
+        with pytest.raises(errors.ResetNeededError):
+            ours("step", np.array([1, 1, 1]))
+        return
+    # They go on as the mode says: in the next step, or in this one, there are new episodes.
+    expected = [0, 0, 1] if mode is AutoresetMode.NEXT_STEP else [1, 1, 1]
+    assert ours("step", np.array([1, 1, 1]))[0][:, 1].tolist() == expected
+    # One that was reset in a step that raises has been reset.
     set_fails(ours, None, None, "step")
     with pytest.raises(errors.EnvironmentFailedError):
         ours("step", np.array([1, 1, 1]))
-    set_fails(ours, None, None, None)
-    assert ours("step", np.array([1, 1, 1]))[0][:, 1].tolist() == [1, 1, 2]
 
 
 def test_a_reset_that_raises() -> None:
