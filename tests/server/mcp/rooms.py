@@ -122,3 +122,7 @@ class Room(MCPEnvironment[Walk, Seen, Any]):
     @tool
     def nothing(self) -> None:
         pass
+
+    def close(self) -> None:
+        self.hurry.set()
+        super().close()
