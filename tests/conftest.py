@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -24,6 +25,25 @@ def pytest_configure() -> None:
     # Ctrl-C are about what runs in a terminal.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _settle_examples()
+
+
+def _settle_examples() -> None:
+    """Have Hypothesis draw the same examples each time, and not mind how long they take.
+
+    Who searches for longer wants others.
+    """
+    try:
+        from hypothesis import HealthCheck, settings
+    except ImportError:  # where only trainers are tested
+        return
+    settings.register_profile(
+        "ours",
+        derandomize="OPENENV_GYM_FUZZ_EXAMPLES" not in os.environ,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("ours")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` takes its choice

@@ -276,8 +276,9 @@ class Connection(Stream):
             self._send(encode_frame(Opcode.PONG, [message.data], masked=False))
         elif message.opcode is Opcode.CLOSE:
             decode_close(message.data)
-            self._send(_close_frame(1000, ""))
-            self._finish()
+            if self.session is None or not self._dialect.part(self.session):
+                self._send(_close_frame(1000, ""))
+                self._finish()
         elif message.opcode is not Opcode.PONG:
             work = self._dialect.take(message)
             if work is not None:

@@ -106,6 +106,10 @@ class Dialect(ABC):
     def leave(self, session: Session) -> None:
         """Tell a session that the connection is gone."""
 
+    def part(self, session: Session) -> bool:
+        """Tell a session that its client closes in order; True where that closes the connection."""
+        return False
+
     def notice(self, packet: Any) -> Any:
         """Return how a message of the binary protocol is told; None: it is not."""
         return None
@@ -152,6 +156,10 @@ class TextDialect(Dialect):
         """End it: nobody can come back to it."""
         session.detach(self.connection)  # which has nothing more to say
         session.end()
+
+    def part(self, session: Session) -> bool:
+        """See `Dialect`: who has the answer may open another session at once."""
+        return session.part()
 
     def unmade(self, error: BaseException) -> str | None:
         """Return what could not be made, where the error is that of making the environment."""

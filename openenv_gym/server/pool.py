@@ -113,11 +113,11 @@ class Pool:
             self._successor.notify_all()
         self._leave()
         end_s = time.monotonic() + timeout_s
+        _join(self._monitor, end_s)  # which sends others
         with self._lock:
-            threads = [*self._threads, self._monitor]
+            threads = list(self._threads)
         for thread in threads:
-            if thread is not threading.current_thread() and thread.ident is not None:
-                thread.join(max(end_s - time.monotonic(), 0.0))
+            _join(thread, end_s)
 
     def _leave(self) -> None:
         """End a thread; the last one closes what they all waited on."""
@@ -174,6 +174,9 @@ class Pool:
             self._serve_events(first)
         finally:
             self._leave()
+            with self._lock:
+                if not self._stopping:  # else `stop` waits for it, to its very end
+                    self._threads.discard(threading.current_thread())
 
     def _serve_events(self, first: Callable[[], None] | None) -> None:
         if first is not None:
@@ -184,7 +187,6 @@ class Pool:
             with self._lock:
                 self._busy_s += time.perf_counter() - begin_s
                 if not self._lead():
-                    self._threads.discard(threading.current_thread())
                     return
                 alone = self._waiting == 1
             event, at_once = self._next_event(patience) if alone else (self._brief_wait(), False)
@@ -289,3 +291,9 @@ class Pool:
                     self._housekeeping(now_s)
                 except Exception:
                     _log.exception("Unexpected failure in housekeeping")
+
+
+def _join(thread: threading.Thread, end_s: float) -> None:
+    """Wait for the end of a thread that was started, unless it is this one."""
+    if thread is not threading.current_thread() and thread.ident is not None:
+        thread.join(max(end_s - time.monotonic(), 0.0))

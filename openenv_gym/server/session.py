@@ -122,6 +122,7 @@ class Session:
         self._lock = threading.Lock()
         self._connection: Outlet | None = None
         self._busy = False
+        self._running = False  # a request other than `close`
         self._memory: memoryview | None = None  # shared with the client
         self._memory_reply = 0  # the last reply whose arrays are there
         self._spectators: tuple[Spectator, ...] = ()
@@ -288,15 +289,18 @@ class Session:
         queue = self.protocol.queue
         while True:
             with self._lock:
-                if not queue or self._is_congested() or self.state is SessionState.ENDED:
-                    self._busy = False
+                over = self.state is SessionState.ENDED
+                if not queue or self._is_congested() or over:
+                    self._busy = over  # nobody else ends it then
                     self.last_used_s = time.monotonic()
                     break
                 request, arrived_ns = queue.popleft()
+                self._running = request.op != "close"
                 # What the client has not confirmed may point into arrays that now change.
                 self.protocol.replies.detach()
             parts = self._answer(request, arrived_ns)
             with self._lock:
+                self._running = False
                 if self._memory is not None:
                     parts = self._move(request.id, parts, self._memory)
                 if self._coder.resumable:
@@ -305,7 +309,7 @@ class Session:
                     self.state = SessionState.ENDED
                 if self._connection is not None and parts:
                     self._connection.send_packet(parts)
-        if self.state is SessionState.ENDED:
+        if over:
             self._dispose()
 
     def _move(self, id_: int, parts: list[Any], memory: memoryview) -> list[Any]:
@@ -325,15 +329,32 @@ class Session:
     def end(self) -> None:
         """End the session now, or after the request that runs."""
         with self._lock:
-            ended, self.state = self.state, SessionState.ENDED
-            busy = self._busy
-            if not busy:
-                self._busy = True  # nobody else closes the environment
-        if not busy and ended is not SessionState.ENDED:
-            if self._pinned is None:
-                self._dispose()
-            else:
-                self._pinned.put(self._dispose)
+            idle = self._mark_ended()
+        if idle:
+            self._dispose_in_its_thread()
+
+    def part(self) -> bool:
+        """End the session, and close its connection then; False, and nothing, where one runs."""
+        with self._lock:
+            if self._running:  # for which nobody waits
+                return False
+            idle = self._mark_ended()
+        if idle:
+            self._dispose_in_its_thread()
+        return True
+
+    def _mark_ended(self) -> bool:
+        """Let no request begin, with the lock held; tell whether the rest is the caller's to do."""
+        ended, self.state = self.state, SessionState.ENDED
+        idle = not self._busy and ended is not SessionState.ENDED
+        self._busy = True  # nobody else closes the environment
+        return idle
+
+    def _dispose_in_its_thread(self) -> None:
+        if self._pinned is None:
+            self._dispose()
+        else:
+            self._pinned.put(self._dispose)
 
     def _dispose(self) -> None:
         self._release()

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.container
 
 def test_each_agent_runs_its_code_in_a_container_of_its_own(docker: Any) -> None:
     def containers() -> set[str]:
-        found = docker.containers.list(filters={"label": "openenv.owner"})
+        # Those of others may be removed while they are listed.
+        found = docker.containers.list(filters={"label": "openenv.owner"}, ignore_removed=True)
         mine = f"{os.getpid()}:"
         return {each.id for each in found if each.labels["openenv.owner"].startswith(mine)}
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -27,16 +26,11 @@ class Polite(Rubric):
 class Vault(MCPEnvironment):
     """A vault whose code is a digit that the seed decides; it ends with the right guess."""
 
-    together = 0
-    """Most guesses that were under way at once, in all sessions."""
-    _now = 0
-    _lock = threading.Lock()
-
-    def __init__(self, *, guess_s: float = 0.0) -> None:
+    def __init__(self, *, during_guess: Callable[[], object] = lambda: None) -> None:
         self.rubric = WeightedSum(
             {"found": Found(), "polite": Polite()}, {"found": 0.5, "polite": 0.5}
         )
-        self.guess_s = guess_s
+        self.during_guess = during_guess
         self.code = -1
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> ToolResultText:
@@ -60,12 +54,7 @@ class Vault(MCPEnvironment):
             digit: The digit.
             tone: How it is said.
         """
-        with Vault._lock:
-            Vault._now += 1
-            Vault.together = max(Vault.together, Vault._now)
-        time.sleep(self.guess_s)
-        with Vault._lock:
-            Vault._now -= 1
+        self.during_guess()
         if digit > 9:
             raise ValueError(f"{digit} is no digit")
         self.open = digit == self.code

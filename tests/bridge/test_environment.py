@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import threading
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import gymnasium
@@ -17,7 +17,7 @@ import openenv_gym
 from openenv_gym import errors
 from openenv_gym.models import Action, Observation
 from tests.bridge.worlds import SCHEMA, corridor, lying
-from tests.support.fake_openenv import FakeOpenEnv, observation
+from tests.support.fake_openenv import FakeOpenEnv, Gate, observation
 from tests.support.waiting import eventually
 
 
@@ -54,7 +54,7 @@ def test_an_episode() -> None:
         state = env.unwrapped.openenv.state()
         assert state["step_count"] == 9
         env.close()
-        assert server.requests[-1] == {"type": "close"}
+        assert eventually(lambda: server.requests[-1] == {"type": "close"})  # has no reply
 
 
 def test_an_episode_that_is_cut_off_says_so_in_its_metadata() -> None:
@@ -209,16 +209,13 @@ def test_a_broken_connection_ends_the_episode_and_reset_begins_another() -> None
 
 
 def test_a_step_that_takes_too_long() -> None:
-    async def script(session: Any, message: dict[str, Any]) -> Any:
-        if message.get("data", {}).get("direction") == "LEFT":
-            await asyncio.sleep(0.6)
-        return corridor(session, message)
-
-    with fake(script) as server:
-        env = make(server, timeout_s=0.3)
+    gate = Gate(lambda data: data.get("direction") == "LEFT", corridor)
+    with fake(gate) as server:
+        env = make(server, timeout_s=3.0)
         env.reset()
         with pytest.raises(errors.DeadlineExceededError):
             env.step(LEFT)
+        server.run(gate.open())
         assert eventually(lambda: _resets(env))
         env.close()
 
@@ -240,13 +237,27 @@ def test_one_place_is_enough_and_one_connection() -> None:
         assert server.opened == 3
 
 
-def test_a_place_that_is_not_free_yet_is_waited_for() -> None:
+def later(condition: Callable[[], bool], action: Callable[[], None]) -> threading.Thread:
+    """Do something in another thread as soon as a condition holds."""
+
+    def wait() -> None:
+        assert eventually(condition)
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_a_place_that_is_not_free_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv_gym.bridge.session._FREE_S", 60.0)
     with fake(max_sessions=1) as server:
         env = make(server)
-        threading.Timer(0.3, env.close).start()
+        closing = later(lambda: server.opened > 1, env.close)
         other = make(server)
         other.reset()
         other.close()
+        closing.join()
 
 
 def test_a_full_server_says_so_and_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,10 +267,12 @@ def test_a_full_server_says_so_and_is_waited_for(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(errors.CapacityError) as caught:
             make(server)
         assert caught.value.data["capacity"] == 1
-        threading.Timer(0.3, env.close).start()
-        other = make(server, wait_s=20)
+        refused = server.opened
+        closing = later(lambda: server.opened > refused, env.close)
+        other = make(server, wait_s=60)
         other.reset()
         other.close()
+        closing.join()
 
 
 def test_the_token_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

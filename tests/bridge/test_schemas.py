@@ -16,14 +16,15 @@ from openenv_gym.bridge import fetch_schemas, schemas
 from openenv_gym.client import parse_base_url
 from tests.bridge.worlds import SCHEMA
 from tests.support.fake_openenv import FakeOpenEnv
+from tests.support.ports import refusing_port
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
 @contextlib.contextmanager
-def answering(*parts: bytes, pause_s: float = 0.0, hang: bool = False) -> Iterator[str]:
-    """Answer one connection with these bytes."""
+def answering(*parts: bytes, hang: bool = False, drip: bool = False) -> Iterator[str]:
+    """Answer one connection with these bytes, and maybe with one more now and then for ever."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -31,15 +32,17 @@ def answering(*parts: bytes, pause_s: float = 0.0, hang: bool = False) -> Iterat
                 sock.recv(65536)
                 for part in parts:
                     sock.sendall(part)
-                    time.sleep(pause_s)
+                while drip:
+                    sock.sendall(b"x")
+                    time.sleep(0.05)
                 if hang:
-                    sock.settimeout(20)
+                    sock.settimeout(60)
                     sock.recv(1)
 
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(20)
+        thread.join(60)
 
 
 def fetch(url: str, **options: float) -> schemas.Schemas:
@@ -92,7 +95,7 @@ def test_what_is_no_openenv_server(answer: bytes) -> None:
 
 def test_a_server_that_drips_gains_nothing() -> None:
     with (
-        answering(HEAD, *[b"x"] * 50, pause_s=0.05) as url,
+        answering(HEAD, drip=True) as url,
         pytest.raises(errors.ServerUnreachableError, match=r"0\.3 s"),
     ):
         fetch(url, timeout_s=0.3)
@@ -108,7 +111,5 @@ def test_a_server_that_says_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(errors.ServerUnreachableError):
+    with refusing_port() as port, pytest.raises(errors.ServerUnreachableError):
         fetch(f"http://127.0.0.1:{port}")

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 import openenv_gym
 from openenv_gym import errors
 from tests.bridge.worlds import SCHEMA, corridor
-from tests.support.fake_openenv import FakeOpenEnv
+from tests.support.fake_openenv import FakeOpenEnv, Gate
 from tests.support.waiting import eventually
 
 
@@ -60,7 +60,7 @@ class Meeting:
                 met, self.full = self.full, asyncio.Event()
                 met.set()
             else:
-                await asyncio.wait_for(self.full.wait(), 20)
+                await asyncio.wait_for(self.full.wait(), 100)
         return corridor(session, message)
 
 
@@ -116,18 +116,15 @@ def assert_same(a: Any, b: Any) -> None:
 
 
 def test_partial_batches() -> None:
-    async def script(session: Any, message: dict[str, Any]) -> Any:
-        if message.get("data", {}).get("direction") == "LEFT":
-            await asyncio.sleep(1.0)
-        return corridor(session, message)
-
-    with fake(script) as server:
+    gate = Gate(lambda data: data.get("direction") == "LEFT", corridor)
+    with fake(gate) as server:
         envs = make_vec(server.url, 3)
         envs.reset(options={"start": 5})
         envs.send([LEFT, RIGHT, RIGHT])
         soon = envs.recv(min_envs=2)
         assert sorted(soon.env_ids.tolist()) == [1, 2]
         assert soon.observations["place"].tolist() == [6, 6]
+        server.run(gate.open())
         late = envs.recv(min_envs=1)
         assert (late.env_ids.tolist(), late.observations["place"].tolist()) == ([0], [4])
         envs.close()

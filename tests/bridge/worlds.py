@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tests.support.fake_openenv import FakeSession, counting, observation
 
 
-__all__ = ["SCHEMA", "corridor", "lying", "slow"]
+__all__ = ["SCHEMA", "corridor", "lying"]
 
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 1000}
 SCHEMA = {
@@ -58,13 +57,6 @@ def _seen(session: Any, reward: Any, done: bool, metadata: dict[str, Any]) -> di
     place = session.place
     fields = {"place": abs(place), "share": place / 10, "anything": [place, None]}
     return observation(fields, reward, done, metadata=metadata)
-
-
-async def slow(session: FakeSession, message: dict[str, Any]) -> Any:
-    """Take a third of a second for each reset and step."""
-    if message["type"] != "state":
-        await asyncio.sleep(0.3)
-    return corridor(session, message)
 
 
 def lying(change: Any) -> Any:

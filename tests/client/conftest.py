@@ -13,7 +13,11 @@ import pytest
 from openenv_gym.client import UnixAddress
 from openenv_gym.providers.thread import ThreadServer
 from tests.client.scripted import Script
+from tests.support.blocking import blocking
 from tests.support.cutting import CuttingAddress
+
+
+__all__ = ["blocking"]
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ def fake(tmp_path: Path) -> Iterator[Callable[[Script], UnixAddress]]:
                 while True:
                     sock, _ = listener.accept()
                     with sock, contextlib.suppress(OSError):
-                        sock.settimeout(10)
+                        sock.settimeout(60)
                         script(sock)
 
         threads.append(threading.Thread(target=serve))

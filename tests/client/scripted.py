@@ -68,4 +68,4 @@ def welcome(**changes: Any) -> dict[str, Any]:
 
 
 def connect(address: Any, **kwargs: Any) -> Connection:
-    return Connection(address, {}, **{"connect_timeout_s": 1.0, "timeout_s": 1.0, **kwargs})
+    return Connection(address, {}, **{"connect_timeout_s": 60.0, "timeout_s": 60.0, **kwargs})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from openenv_gym.server import Server, create_app
 from tests.support.cutting import CuttingAddress
 from tests.support.fake_openenv import FakeOpenEnv
 from tests.support.waiting import eventually
-from tests.support.worlds import CountingEnv, FailingEnv
+from tests.support.worlds import BlockingEnv, CountingEnv, FailingEnv
 
 
-LIMITS = Limits(resume_grace_s=5.0, max_frame_bytes=1 << 20)
+LIMITS = Limits(resume_grace_s=60.0, max_frame_bytes=1 << 20)
+PATIENT = WebSocketOptions(connect_timeout_s=60.0)
 
 
 @pytest.fixture
@@ -32,6 +33,20 @@ def server() -> Iterator[ThreadServer]:
     running = ThreadServer(Server(create_app(CountingEnv), limits=LIMITS))
     yield running
     running.stop()
+
+
+@pytest.fixture
+def slow_server(blocking: type[BlockingEnv]) -> Iterator[ThreadServer]:
+    """A server whose steps end when `blocking` lets them."""
+    running = ThreadServer(Server(create_app(blocking)))
+    yield running
+    blocking.gate.set()
+    running.stop()
+
+
+async def there(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does, while the loop goes on."""
+    assert await asyncio.to_thread(eventually, condition)
 
 
 @contextlib.asynccontextmanager
@@ -88,32 +103,38 @@ def test_many_tasks_at_once_through_a_network_that_breaks(network: CuttingAddres
     assert network.cuts >= 1
 
 
-def test_a_time_limit_and_a_cancellation_leave_the_session_usable(server: ThreadServer) -> None:
+def test_a_time_limit_and_a_cancellation_leave_the_session_usable(
+    slow_server: ThreadServer, blocking: type[BlockingEnv]
+) -> None:
     async def play() -> None:
-        async with opened(server.address, {"step_s": 0.3}) as connection:
+        async with opened(slow_server.address) as connection:
             await connection.request("reset", [None, None])
-            with pytest.raises(errors.DeadlineExceededError, match=r"step within 0\.05 s"):
-                await count(connection, 1, timeout_s=0.05)
+            with pytest.raises(errors.DeadlineExceededError, match="step within 2 s"):
+                await count(connection, 1, timeout_s=2)  # it is sent long before
+            (session,) = slow_server.server.sessions.each()
             task = asyncio.create_task(count(connection, 2))
-            await asyncio.sleep(0.05)
+            await there(lambda: session.protocol.received == 3)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
+            blocking.gate.set()
             assert await count(connection, 3) == [3, 1, 3]
 
     asyncio.run(play())
 
 
-def test_a_request_cancelled_before_it_was_sent_has_no_effect() -> None:
+def test_a_request_cancelled_before_it_was_sent_has_no_effect(blocking: type[BlockingEnv]) -> None:
     async def play(address: Any) -> None:
-        async with opened(address, {"step_s": 0.2}) as connection:
+        async with opened(address) as connection:
             await connection.request("reset", [None, None])
             tasks = [asyncio.create_task(count(connection, number)) for number in (1, 2, 3)]
-            await asyncio.sleep(0.05)  # the server takes one at a time, so two are still here
+            # The server takes one at a time, so two are still here.
+            await there(blocking.entered.is_set)
             tasks[1].cancel()
+            blocking.gate.set()
             assert [await tasks[0], await tasks[2]] == [[1, 1, 1], [2, 1, 3]]
 
-    running = ThreadServer(Server(create_app(CountingEnv), limits=Limits(max_pipelined=1)))
+    running = ThreadServer(Server(create_app(blocking), limits=Limits(max_pipelined=1)))
     asyncio.run(play(running.address))
     running.stop()
 
@@ -145,31 +166,34 @@ def test_messages_that_are_too_large_for_either_side(server: ThreadServer) -> No
     asyncio.run(play())
 
 
-def test_a_server_that_stops_is_told_at_once(server: ThreadServer) -> None:
+def test_a_server_that_stops_is_told_at_once(
+    slow_server: ThreadServer, blocking: type[BlockingEnv]
+) -> None:
     async def play() -> None:
-        async with opened(server.address, {"step_s": 5.0}, why_lost=server.why_lost) as connection:
+        server = slow_server
+        async with opened(server.address, why_lost=server.why_lost) as connection:
             await connection.request("reset", [None, None])
             task = asyncio.create_task(count(connection, 1))
-            await asyncio.sleep(0.1)
+            await there(blocking.entered.is_set)
             await asyncio.to_thread(server.stop, 0.1)
             with pytest.raises((errors.ServerDiedError, errors.SessionError)):
-                await asyncio.wait_for(task, 10)
+                await task  # while the step goes on
             with pytest.raises(errors.SessionClosedError):
                 await count(connection, 2)
 
     asyncio.run(play())
 
 
-def test_close_breaks_off_a_request(server: ThreadServer) -> None:
+def test_close_breaks_off_a_request(slow_server: ThreadServer, blocking: type[BlockingEnv]) -> None:
     async def play() -> None:
-        connection = await AsyncConnection.open(server.address, {"step_s": 1.0})
+        connection = await AsyncConnection.open(slow_server.address)
         await connection.request("reset", [None, None])
         task = asyncio.create_task(count(connection, 1))
-        await asyncio.sleep(0.05)
+        await there(blocking.entered.is_set)
         await connection.close()
         await connection.close()
         with pytest.raises(errors.SessionClosedError):
-            await asyncio.wait_for(task, 5)
+            await task  # while the step goes on
 
     asyncio.run(play())
 
@@ -217,7 +241,7 @@ def test_a_forked_child_neither_uses_nor_ends_the_session(server: ThreadServer) 
 def test_many_sessions_in_one_loop(server: ThreadServer) -> None:
     async def play() -> None:
         async def one(number: int) -> list[list[int]]:
-            async with opened(server.address) as connection:
+            async with opened(server.address, None, PATIENT) as connection:
                 await connection.request("reset", [None, None])
                 return [await count(connection, number) for _ in range(3)]
 

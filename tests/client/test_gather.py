@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 import time
@@ -21,17 +22,26 @@ from openenv_gym.protocol.patience import Patience
 from openenv_gym.providers.thread import ThreadServer
 from openenv_gym.server import Server, create_app
 from tests.support.cutting import CuttingAddress
-from tests.support.worlds import CountingEnv
+from tests.support.worlds import BlockingEnv, CountingEnv
 
 
 @pytest.fixture
 def server() -> Iterator[ThreadServer]:
-    running = ThreadServer(Server(create_app(CountingEnv), limits=Limits(resume_grace_s=5.0)))
+    running = ThreadServer(Server(create_app(CountingEnv), limits=Limits(resume_grace_s=60.0)))
     yield running
     running.stop()
 
 
-def soon(seconds: float = 10.0) -> float:
+@pytest.fixture
+def slow_server(blocking: type[BlockingEnv]) -> Iterator[ThreadServer]:
+    """A server whose steps end when `blocking` lets them."""
+    running = ThreadServer(Server(create_app(blocking)))
+    yield running
+    blocking.gate.set()
+    running.stop()
+
+
+def soon(seconds: float = 60.0) -> float:
     return time.monotonic() + seconds
 
 
@@ -47,11 +57,12 @@ def opened(server: ThreadServer, *options: dict[str, Any], **kwargs: Any) -> lis
     return connections
 
 
-def test_a_request_in_two_halves(server: ThreadServer) -> None:
-    (connection,) = opened(server, {"step_s": 0.1})
+def test_a_request_in_two_halves(slow_server: ThreadServer, blocking: type[BlockingEnv]) -> None:
+    (connection,) = opened(slow_server, {"step_s": 0.1})
     pending = connection.begin("step", [5])
     assert connection.advance(pending, soon()) is None
     assert connection.finish(pending, time.monotonic()) is None
+    blocking.gate.set()
     result = connection.finish(pending, soon())
     assert result is not None
     assert result.value[0]["count"].tolist() == [1, 1, 5]
@@ -61,33 +72,58 @@ def test_a_request_in_two_halves(server: ThreadServer) -> None:
     connection.close()
 
 
-def test_results_come_in_the_order_in_which_they_are_ready(server: ThreadServer) -> None:
-    connections = opened(server, {"step_s": 0.4}, {"step_s": 0.0}, {"step_s": 0.2})
-    found = outcomes(connections, "step", [7], soon())
-    assert [index for index, _ in found] == [1, 2, 0]
-    assert all(result.value[0]["count"].tolist() == [1, 1, 7] for _, result in found)
+def test_results_come_in_the_order_in_which_they_are_ready() -> None:
+    gates = [threading.Event() for _ in range(3)]
+
+    class Gated(CountingEnv):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def step(self, action: Any) -> Any:
+            assert gates[self.number].wait(600)
+            return super().step(action)
+
+    server = ThreadServer(Server(create_app(Gated)))
+    connections = opened(server, *({"number": number} for number in range(3)))
+    pairs = [(connection, connection.begin("step", [7])) for connection in connections]
+    coming = gather(pairs, soon(), Patience(0.001))
+    for expected in (1, 2, 0):
+        gates[expected].set()
+        index, result = next(coming)
+        assert index == expected
+        assert isinstance(result, Result) and result.value[0]["count"].tolist() == [1, 1, 7]
+    assert next(coming, None) is None
     for connection in connections:
         connection.close()
+    server.stop()
 
 
-def test_time_is_over_and_the_rest_comes_later(server: ThreadServer) -> None:
-    slow, fast = opened(server, {"step_s": 0.4}, {})
+def test_time_is_over_and_the_rest_comes_later(
+    server: ThreadServer, slow_server: ThreadServer, blocking: type[BlockingEnv]
+) -> None:
+    (slow,), (fast,) = opened(slow_server, {}), opened(server, {})
     pairs = [(each, each.begin("step", [1])) for each in (slow, fast)]
+    assert select.select([fast], [], [], 60)[0]
     assert [index for index, _ in gather(pairs, soon(0.1))] == [1]
     assert slow.under_way == 1
+    blocking.gate.set()
     ((index, result),) = gather(pairs[:1], soon())
     assert index == 0 and isinstance(result, Result)
     slow.close()
     fast.close()
 
 
-def test_a_late_reply_that_was_abandoned_shifts_nothing(server: ThreadServer) -> None:
-    (connection,) = opened(server, {"step_s": 0.2})
+def test_a_late_reply_that_was_abandoned_shifts_nothing(
+    slow_server: ThreadServer, blocking: type[BlockingEnv]
+) -> None:
+    (connection,) = opened(slow_server, {})
     pending = connection.begin("step", [1])
     assert list(gather([(connection, pending)], soon(0.02))) == []
     connection.abandon(pending)
     connection.abandon(pending)
     second = connection.begin("step", [2])
+    blocking.gate.set()
     result = connection.finish(second, soon())
     assert result is not None and result.value[0]["count"].tolist() == [2, 1, 2]
     connection.close()
@@ -108,14 +144,14 @@ def test_several_requests_of_one_session(server: ThreadServer) -> None:
 def test_large_replies_and_requests_from_many(server: ThreadServer) -> None:
     connections = opened(server, *[{"payload_bytes": 3_000_000}] * 4)
     for number in range(1, 4):
-        found = dict(outcomes(connections, "step", [number], soon(30)))
+        found = dict(outcomes(connections, "step", [number], soon()))
         assert sorted(found) == [0, 1, 2, 3]
         assert all((each.value[0]["payload"] == number).all() for each in found.values())
     # More than a socket takes at once, while an answer that nobody wants fills the other way.
     blob = np.zeros(3_000_000, np.uint8)
     for connection in connections:
         connection.abandon(connection.begin("step", [9]))
-    found = dict(outcomes(connections, "call", ["unknown", [blob], {}], soon(30)))
+    found = dict(outcomes(connections, "call", ["unknown", [blob], {}], soon()))
     assert all(isinstance(each, errors.EnvironmentFailedError) for each in found.values())
     for connection in connections:
         connection.close()
@@ -142,7 +178,7 @@ def test_cuts_lose_nothing_and_double_nothing(server: ThreadServer) -> None:
             victim.cut_down = (number * 37) % 1200
         else:
             victim.cut_up = number % 40
-        found = dict(outcomes(connections, "step", [number], soon(20)))
+        found = dict(outcomes(connections, "step", [number], soon()))
         for each in found.values():
             assert each.value[0]["count"].tolist() == [number + 1, 1, number]
         assert len(found) == 3
@@ -152,8 +188,8 @@ def test_cuts_lose_nothing_and_double_nothing(server: ThreadServer) -> None:
         network.close()
 
 
-def test_closed_by_another_thread(server: ThreadServer) -> None:
-    slow, other = opened(server, {"step_s": 3.0}, {"step_s": 3.0})
+def test_closed_by_another_thread(slow_server: ThreadServer) -> None:
+    slow, other = opened(slow_server, {}, {})
     pairs = [(each, each.begin("step", [1])) for each in (slow, other)]
     closer = threading.Timer(0.2, slow.close)
     closer.start()
@@ -163,17 +199,18 @@ def test_closed_by_another_thread(server: ThreadServer) -> None:
     other.forget()
 
 
-def test_ctrl_c_while_it_waits(server: ThreadServer) -> None:
-    connections = opened(server, {"step_s": 0.5}, {"step_s": 0.5})
+def test_ctrl_c_while_it_waits(slow_server: ThreadServer, blocking: type[BlockingEnv]) -> None:
+    connections = opened(slow_server, {}, {})
     pairs = [(each, each.begin("step", [1])) for each in connections]
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
             list(gather(pairs, soon()))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    blocking.gate.set()
     found = dict(gather(pairs, soon()))  # still under way
     assert all(each.value[0]["count"].tolist() == [1, 1, 1] for each in found.values())  # type: ignore[union-attr]
     for connection in connections:
@@ -189,7 +226,7 @@ def test_a_forked_child_takes_nothing(server: ThreadServer) -> None:
     if pid == 0:
         code = 1
         try:
-            signal.alarm(5)
+            signal.alarm(60)
             found = []
             for connection, pending in pairs:
                 try:

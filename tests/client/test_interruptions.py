@@ -17,13 +17,15 @@ from openenv_gym.client import Connection
 from openenv_gym.providers.thread import ThreadServer
 from openenv_gym.server import Server, create_app
 from tests.support.waiting import eventually
-from tests.support.worlds import CountingEnv
+from tests.support.worlds import BlockingEnv, CountingEnv
 
 
 @pytest.fixture
-def server() -> Iterator[ThreadServer]:
-    running = ThreadServer(Server(create_app(CountingEnv)))
+def server(blocking: type[BlockingEnv]) -> Iterator[ThreadServer]:
+    """A server whose steps end when `blocking` lets them."""
+    running = ThreadServer(Server(create_app(blocking)))
     yield running
+    blocking.gate.set()
     running.stop()
 
 
@@ -52,8 +54,10 @@ def stepping(connection: Connection) -> tuple[threading.Thread, list[Any]]:
     return thread, outcome
 
 
-def test_a_child_forked_during_a_request_does_not_hang(server: ThreadServer) -> None:
-    connection = Connection(server.address, {"step_s": 1.0})
+def test_a_child_forked_during_a_request_does_not_hang(
+    server: ThreadServer, blocking: type[BlockingEnv]
+) -> None:
+    connection = Connection(server.address, {})
     connection.call("reset", [None, None])
     thread, outcome = stepping(connection)
     with warnings.catch_warnings():
@@ -61,7 +65,7 @@ def test_a_child_forked_during_a_request_does_not_hang(server: ThreadServer) -> 
         pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(5)
+        signal.alarm(60)
         code = 1
         try:
             connection.call("step", [2])
@@ -71,13 +75,16 @@ def test_a_child_forked_during_a_request_does_not_hang(server: ThreadServer) -> 
         finally:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
-    thread.join(10)
+    blocking.gate.set()
+    thread.join()
     assert outcome[0][0]["count"].tolist() == [1, 1, 1]
     connection.close()
 
 
-def test_a_signal_handler_closes_during_a_request(server: ThreadServer, on_alarm: Any) -> None:
-    connection = Connection(server.address, {"step_s": 3.0})
+def test_a_signal_handler_closes_during_a_request(
+    server: ThreadServer, blocking: type[BlockingEnv], on_alarm: Any
+) -> None:
+    connection = Connection(server.address, {})
     connection.call("reset", [None, None])
     refused: list[Any] = []
 
@@ -88,43 +95,52 @@ def test_a_signal_handler_closes_during_a_request(server: ThreadServer, on_alarm
             refused.append(error)
         connection.close()
 
+    def send_signal() -> None:
+        assert blocking.entered.wait(60)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+
     on_alarm(handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    sender = threading.Thread(target=send_signal)
+    sender.start()
     with pytest.raises(errors.SessionClosedError, match="closed during a request"):
         connection.call("step", [1])
+    sender.join()
     assert "in the middle of another request" in str(refused[0])
     assert connection.closed
     connection.close()
 
 
 def test_another_thread_closes_during_a_request(server: ThreadServer) -> None:
-    connection = Connection(server.address, {"step_s": 5.0})
+    connection = Connection(server.address, {})
     connection.call("reset", [None, None])
     thread, outcome = stepping(connection)
     connection.close()
-    thread.join(10)
+    thread.join()
     assert isinstance(outcome[0], errors.SessionClosedError)
     with pytest.raises(errors.SessionClosedError, match="closed during a request"):
         connection.call("step", [1])
 
 
-def test_close_waits_for_a_short_request(server: ThreadServer) -> None:
+def test_close_waits_for_a_short_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv_gym.client.connection._BUSY_S", 60.0)  # of which it is one
+    server = ThreadServer(Server(create_app(CountingEnv)))
     connection = Connection(server.address, {"step_s": 0.4})
     connection.call("reset", [None, None])
     thread, outcome = stepping(connection)
-    connection.close()
-    thread.join(10)
+    connection.close(60.0)
+    thread.join()
     assert outcome[0][0]["count"].tolist() == [1, 1, 1]
+    server.stop()
 
 
 def test_signals_do_not_prolong_a_time_limit(server: ThreadServer, on_alarm: Any) -> None:
-    connection = Connection(server.address, {"step_s": 4.0}, timeout_s=0.8)
+    connection = Connection(server.address, {})
     connection.call("reset", [None, None])
     on_alarm(lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     begin_s = time.monotonic()
     with pytest.raises(errors.DeadlineExceededError):
-        connection.call("step", [1])
+        connection.call("step", [1], timeout_s=0.8)
     assert time.monotonic() - begin_s > 0.7
     signal.setitimer(signal.ITIMER_REAL, 0)
     connection.close(0.1)

@@ -8,6 +8,8 @@ import os
 import socket
 import ssl
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +19,22 @@ from openenv_gym import errors
 from openenv_gym.client.background import run_blocking
 from openenv_gym.client.json_connection import JsonConnection
 from openenv_gym.client.web_socket import WebSocketOptions
-from tests.support.fake_openenv import FakeOpenEnv, counting, observation
+from tests.support.fake_openenv import FakeOpenEnv, Gate, counting, observation
+from tests.support.waiting import eventually
 
 
 def count_of(data: dict[str, Any]) -> int:
     return data["observation"]["count"]
 
 
-async def slow(session, message):
-    """Take as long as the action says."""
-    await asyncio.sleep(message.get("data", {}).get("wait_s", 0))
-    return counting(session, message)
+def gated() -> Gate:
+    """Count, where the action says so only once the gate is open."""
+    return Gate(lambda data: "wait" in data)
+
+
+async def there(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does, while the loop goes on."""
+    assert await asyncio.to_thread(eventually, condition)
 
 
 def test_requests_and_replies():
@@ -44,6 +51,7 @@ def test_requests_and_replies():
 
     with FakeOpenEnv() as server:
         asyncio.run(play(server.url))
+        assert eventually(lambda: {"type": "close"} in server.requests)  # has no reply
         assert server.requests == [
             {"type": "reset", "data": {"seed": 3}},
             {"type": "step", "data": {"a": 1}},
@@ -55,14 +63,18 @@ def test_requests_and_replies():
 def test_a_message_too_many_ends_the_session():
     """There are no ids: every later reply would be taken for the one of the request before it."""
 
+    arrived = threading.Event()
+
     async def twice(session, message):
-        await session.socket.send(json.dumps(counting(session, message)))
-        return counting(session, message)
+        for _ in range(2):
+            await session.socket.send(json.dumps(counting(session, message)))
+        await (await session.socket.ping())  # whose answer comes when all before it was read
+        arrived.set()
 
     async def play(url: str) -> None:
         connection = await JsonConnection.open(url)
         await connection.request("reset")
-        await asyncio.sleep(0.2)
+        await there(arrived.is_set)
         with pytest.raises(errors.ProtocolError, match="answers no request"):
             await connection.request("step", {"a": 1})
         with pytest.raises(errors.SessionLostError, match="answers no request"):
@@ -74,49 +86,60 @@ def test_a_message_too_many_ends_the_session():
 
 
 def test_a_reply_that_comes_too_late_is_nobody_elses():
-    async def play(url: str) -> None:
-        connection = await JsonConnection.open(url)
+    gate = gated()
+
+    async def play(server: FakeOpenEnv) -> None:
+        connection = await JsonConnection.open(server.url)
         await connection.request("reset")
-        with pytest.raises(errors.DeadlineExceededError, match=r"step within 0\.05 s"):
-            await connection.request("step", {"wait_s": 0.4}, timeout_s=0.05)
-        data = await connection.request("step", {"second": True})
+        with pytest.raises(errors.DeadlineExceededError, match="step within 2 s"):
+            await connection.request("step", {"wait": True}, timeout_s=2)  # it is sent long before
+        second = asyncio.create_task(connection.request("step", {"second": True}))
+        await asyncio.to_thread(server.run, gate.open())
+        data = await second
         assert (count_of(data), data["observation"]["last"]) == (2, {"second": True})
         await connection.close()
 
-    with FakeOpenEnv(slow) as server:
-        asyncio.run(play(server.url))
+    with FakeOpenEnv(gate) as server:
+        asyncio.run(play(server))
 
 
 def test_a_request_whose_turn_never_came_is_not_sent():
-    async def play(url: str) -> None:
-        connection = await JsonConnection.open(url)
+    gate = gated()
+
+    async def play(server: FakeOpenEnv) -> None:
+        connection = await JsonConnection.open(server.url)
         await connection.request("reset")
-        with pytest.raises(errors.DeadlineExceededError):
-            await connection.request("step", {"wait_s": 0.5}, timeout_s=0.02)
+        first = asyncio.create_task(connection.request("step", {"wait": True}))
+        await there(gate.reached.is_set)
         with pytest.raises(errors.DeadlineExceededError):
             await connection.request("step", {"never": True}, timeout_s=0.02)
+        await asyncio.to_thread(server.run, gate.open())
+        await first
         assert count_of(await connection.request("step", {})) == 2
         await connection.close()
 
-    with FakeOpenEnv(slow) as server:
-        asyncio.run(play(server.url))
+    with FakeOpenEnv(gate) as server:
+        asyncio.run(play(server))
         assert {"type": "step", "data": {"never": True}} not in server.requests
 
 
 def test_a_cancelled_task_leaves_the_session_usable():
-    async def play(url: str) -> None:
-        connection = await JsonConnection.open(url)
+    gate = gated()
+
+    async def play(server: FakeOpenEnv) -> None:
+        connection = await JsonConnection.open(server.url)
         await connection.request("reset")
-        task = asyncio.create_task(connection.request("step", {"wait_s": 0.3}))
-        await asyncio.sleep(0.05)
+        task = asyncio.create_task(connection.request("step", {"wait": True}))
+        await there(gate.reached.is_set)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        await asyncio.to_thread(server.run, gate.open())
         assert count_of(await connection.request("step", {})) == 2
         await connection.close()
 
-    with FakeOpenEnv(slow) as server:
-        asyncio.run(play(server.url))
+    with FakeOpenEnv(gate) as server:
+        asyncio.run(play(server))
 
 
 def test_tasks_at_once_are_served_in_their_order():
@@ -137,7 +160,6 @@ def test_a_full_server_shows_in_the_first_request():
         first = await JsonConnection.open(url)
         await first.request("reset")
         second = await JsonConnection.open(url)
-        await asyncio.sleep(0.05)
         with pytest.raises(errors.CapacityError, match="capacity") as caught:
             await second.request("reset")
         assert (caught.value.data["sessions"], caught.value.data["capacity"]) == (1, 1)
@@ -185,32 +207,36 @@ def test_a_bad_reply_is_a_typed_error_and_the_session_goes_on(reply, error, says
 
 
 def test_a_server_that_dies_in_a_step_is_told_at_once():
+    gate = gated()
+
     async def play(server: FakeOpenEnv) -> None:
         connection = await JsonConnection.open(server.url)
         await connection.request("reset")
-        task = asyncio.create_task(connection.request("step", {"wait_s": 20}))
-        await asyncio.sleep(0.1)
+        task = asyncio.create_task(connection.request("step", {"wait": True}))
+        await there(gate.reached.is_set)
         await asyncio.to_thread(server.kill_connections)
         with pytest.raises(errors.ConnectionLostError, match="broke the connection off"):
-            await asyncio.wait_for(task, 5)
+            await task
         with pytest.raises(errors.SessionLostError, match="broke the connection off"):
             await connection.request("step", {})
         await connection.close()
 
-    with FakeOpenEnv(slow) as server:
+    with FakeOpenEnv(gate) as server:
         asyncio.run(play(server))
 
 
 def test_close_ends_a_request_that_is_under_way():
+    gate = gated()
+
     async def play(url: str) -> None:
         connection = await JsonConnection.open(url, WebSocketOptions(close_timeout_s=0.5))
-        task = asyncio.create_task(connection.request("step", {"wait_s": 20}))
-        await asyncio.sleep(0.1)
+        task = asyncio.create_task(connection.request("step", {"wait": True}))
+        await there(gate.reached.is_set)
         await connection.close()
         with pytest.raises(errors.SessionClosedError):
-            await asyncio.wait_for(task, 5)
+            await task
 
-    with FakeOpenEnv(slow) as server:
+    with FakeOpenEnv(gate) as server:
         asyncio.run(play(server.url))
 
 
@@ -355,7 +381,7 @@ def _in_child(check: Any) -> int:
 def test_many_sessions_in_one_loop():
     async def play(url: str) -> None:
         async def one(number: int) -> list[int]:
-            connection = await JsonConnection.open(url)
+            connection = await JsonConnection.open(url, WebSocketOptions(connect_timeout_s=60))
             counts = [count_of(await connection.request("step", {"n": number})) for _ in range(3)]
             await connection.close()
             return counts

@@ -31,7 +31,7 @@ def test_a_message_beyond_the_servers_limit_is_not_sent() -> None:
 def test_a_reply_beyond_the_clients_limit_is_an_error() -> None:
     server = ThreadServer(Server(create_app(CountingEnv)))
     connection = Connection(
-        server.address, {"payload_bytes": 200_000}, timeout_s=5, max_frame_bytes=100_000
+        server.address, {"payload_bytes": 200_000}, timeout_s=60, max_frame_bytes=100_000
     )
     with pytest.raises(errors.FrameTooLargeError):
         connection.call("reset", [None, None])
@@ -65,7 +65,7 @@ def test_a_reply_beyond_the_limit_is_skipped(fake: Any, abandoned: bool) -> None
         while True:
             say(sock, 17, hear()[1], "good", [0, 0])
 
-    connection = connect(fake(script), timeout_s=5)
+    connection = connect(fake(script))
     if abandoned:
         with pytest.raises(errors.DeadlineExceededError):
             connection.call("render", [], timeout_s=0.05)

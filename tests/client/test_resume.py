@@ -15,12 +15,12 @@ from openenv_gym.protocol.limits import Limits
 from openenv_gym.providers.thread import ThreadServer
 from openenv_gym.server import Server, create_app
 from tests.support.cutting import CuttingAddress
-from tests.support.worlds import CountingEnv
+from tests.support.worlds import BlockingEnv, CountingEnv
 
 
 @pytest.fixture
 def server() -> Iterator[ThreadServer]:
-    running = ThreadServer(Server(create_app(CountingEnv), limits=Limits(resume_grace_s=5.0)))
+    running = ThreadServer(Server(create_app(CountingEnv), limits=Limits(resume_grace_s=60.0)))
     yield running
     running.stop()
 
@@ -127,14 +127,17 @@ def test_random_cuts_leave_the_trajectory_as_it_is(network: CuttingAddress) -> N
     connection.close()
 
 
-def test_an_abandoned_request_does_not_shift_replies(server: ThreadServer) -> None:
-    connection = Connection(server.address, {"step_s": 0.3})
+def test_an_abandoned_request_does_not_shift_replies(blocking: type[BlockingEnv]) -> None:
+    server = ThreadServer(Server(create_app(blocking)))
+    connection = Connection(server.address, {})
     connection.call("reset", [None, None])
     with pytest.raises(errors.DeadlineExceededError, match="No answer to step within"):
         connection.call("step", [1], timeout_s=0.05)
+    blocking.gate.set()
     observation = connection.call("reset", [None, None]).value[0]
     assert observation["count"].tolist() == [1, 2, 1]
     connection.close()
+    server.stop()
 
 
 def test_a_session_that_expired_is_an_error(server: ThreadServer, network: CuttingAddress) -> None:

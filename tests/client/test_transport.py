@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import threading
 import time
@@ -15,15 +16,16 @@ from openenv_gym import errors
 from openenv_gym.client import Connection, InboundAddress, UnixAddress, parse_base_url
 from openenv_gym.client.web_socket import _explain_failure
 from tests.client.scripted import connect, read_head, say, upgrade, welcome
+from tests.support.ports import refusing_port
 
 
 def test_nobody_there(tmp_path: Path) -> None:
     with pytest.raises(errors.ServerUnreachableError, match="No server answers at unix://"):
         connect(UnixAddress(str(tmp_path / "nothing")))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(errors.ServerUnreachableError, match=f"127.0.0.1:{port}"):
+    with (
+        refusing_port() as port,
+        pytest.raises(errors.ServerUnreachableError, match=f"127.0.0.1:{port}"),
+    ):
         connect(parse_base_url(f"http://127.0.0.1:{port}"))
     with pytest.raises(errors.ServerUnreachableError, match="name|Name|known"):
         connect(parse_base_url("http://no-such-host.invalid"))
@@ -46,7 +48,7 @@ def test_addresses() -> None:
 
 def test_a_server_that_is_silent(fake: Any) -> None:
     done = threading.Event()
-    address = fake(lambda sock: done.wait(10) and None)
+    address = fake(lambda sock: done.wait(60) and None)
     with pytest.raises(errors.ServerUnreachableError, match="did not answer"):
         connect(address, connect_timeout_s=0.2)
     done.set()
@@ -177,9 +179,7 @@ def test_a_dead_server_whose_connection_stays_open_is_noticed(fake: Any) -> None
         while sock.recv(4096):
             pass
 
-    connection = connect(
-        fake(script), timeout_s=30, why_lost=lambda: errors.ServerDiedError("It was killed.")
-    )
+    connection = connect(fake(script), why_lost=lambda: errors.ServerDiedError("It was killed."))
     begin_s = time.monotonic()
     with pytest.raises(errors.ConnectionLostError, match="It was killed"):
         connection.call("step", [1])
@@ -198,7 +198,9 @@ def test_a_server_that_said_goodbye_is_not_looked_for(fake: Any) -> None:
 
     address = fake(script)
     connection = connect(address, connect_timeout_s=600, timeout_s=600)
-    time.sleep(0.2)  # so that sending fails, with the goodbye unread
+    hung_up = select.poll()
+    hung_up.register(connection.fileno(), 0)
+    assert hung_up.poll(60_000)  # so that sending fails, with the goodbye unread
     with pytest.raises(errors.ConnectionLostError, match="it stops: maintenance"):
         connection.call("step", [1])
 
@@ -210,11 +212,11 @@ def test_a_server_that_does_not_read(fake: Any) -> None:
         upgrade(sock)
         sock.recv(4096)
         say(sock, 16, welcome())
-        done.wait(10)
+        done.wait(60)
 
-    connection = connect(fake(script), timeout_s=0.3)
+    connection = connect(fake(script))
     with pytest.raises(errors.DeadlineExceededError, match="No answer to step"):
-        connection.call("step", [b"x" * (8 << 20)])
+        connection.call("step", [b"x" * (8 << 20)], timeout_s=0.3)
     done.set()
     connection.close()
 
@@ -247,13 +249,14 @@ def test_limits_that_are_none(tmp_path: Path, name: str, value: Any) -> None:
         assert f"{name} is {value!r:.80}, expected a finite number" in str(caught.value)
 
 
-def test_connecting_takes_no_longer_than_a_request_may(fake: Any) -> None:
+def test_connecting_takes_no_longer_than_a_request_may(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv_gym.client.link._CONNECT_S", 600.0)
     done = threading.Event()
     address = fake(lambda sock: done.wait(60) and None)
-    begin_s = time.monotonic()
     with pytest.raises(errors.ServerUnreachableError, match="did not answer"):
         Connection(address, {}, timeout_s=0.3)
-    assert time.monotonic() - begin_s < 9  # else it is 10 s
     done.set()
 
 

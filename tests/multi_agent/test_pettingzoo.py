@@ -66,6 +66,8 @@ def test_an_environment_in_turn_as_parallel(name: str) -> None:
     observations, infos = env.reset(seed=3)
     assert set(observations) == set(env.agents) == {"player_0", "player_1"}
     agent = env.agents[0]
+    for each in env.possible_agents:
+        env.action_space(each).seed(7)
     for _ in range(200):
         if not env.agents:
             break

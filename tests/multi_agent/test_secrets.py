@@ -80,8 +80,8 @@ class Players:
                 game="g",
                 ticket=TICKET,
                 agent=f"player_{number}",
-                join_s=10,
-                turn_s=10,
+                join_s=60,
+                turn_s=60,
                 **options,
             )
             for number, tap in enumerate(self.taps)
@@ -89,7 +89,7 @@ class Players:
         self.pool = ThreadPoolExecutor(2)
 
     def both(self, function: Any) -> list[Any]:
-        return [call.result(20) for call in [self.pool.submit(function, s) for s in self.seats]]
+        return [call.result(100) for call in [self.pool.submit(function, s) for s in self.seats]]
 
     def close(self) -> None:
         for seat in self.seats:
@@ -194,7 +194,7 @@ def test_no_card_of_texas_holdem_is_sent_to_the_other() -> None:
 def test_a_stranger_learns_nothing(players: Players) -> None:
     url = players.taps[0].url
     with pytest.raises(errors.OpenEnvGymError):
-        join(url, game="g", ticket=TICKET, agent="player_0", join_s=10, turn_s=10)
+        join(url, game="g", ticket=TICKET, agent="player_0", join_s=60, turn_s=60)
     stranger = join(url, game="g", ticket="a guessed ticket", agent="player_0", join_s=0.1)
     with pytest.raises(errors.OthersMissingError):
         stranger.reset()

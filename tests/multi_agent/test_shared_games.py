@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.pettingzoo import EndReason, SeatEnv, join, new_ticket
+from openenv_gym.server.multi_agent import seats
+from openenv_gym.server.multi_agent.game import SharedGame
 from tests.multi_agent.worlds import Cards, Sums
 from tests.support.serving import serving
 from tests.support.waiting import eventually
@@ -21,6 +24,33 @@ from tests.support.waiting import eventually
 
 TICKET = "a ticket for tests"
 _SHORT = {"turn_s": 0.3, "join_s": 0.3}
+
+
+class WatchedGame(SharedGame):
+    """A game whose limits are what a test says they are now, whatever its players agreed on."""
+
+    made: ClassVar[list[WatchedGame]] = []
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.made.append(self)
+
+    def limit(self, turn_s: float, join_s: float) -> None:
+        with self._changed:
+            self._turn_s, self._join_s = turn_s, join_s
+            self._changed.notify_all()
+
+    @property
+    def awaits_others(self) -> bool:
+        return bool(self._wishes)
+
+
+@pytest.fixture
+def games(monkeypatch: pytest.MonkeyPatch) -> list[WatchedGame]:
+    """The games of servers of this process, in the order in which they begin."""
+    monkeypatch.setattr(WatchedGame, "made", [])
+    monkeypatch.setattr(seats, "SharedGame", WatchedGame)
+    return WatchedGame.made
 
 
 class Table:
@@ -32,7 +62,7 @@ class Table:
         self._pool = ThreadPoolExecutor(8)
 
     def sit(self, agent: str, **options: Any) -> SeatEnv:
-        options = {"game": "test", "ticket": TICKET, "turn_s": 20, "join_s": 20, **options}
+        options = {"game": "test", "ticket": TICKET, "turn_s": 60, "join_s": 60, **options}
         seat = join(self.url, agent=agent, **options)
         self.seats.append(seat)
         return seat
@@ -85,7 +115,7 @@ def test_a_game_in_turn(cards: Table) -> None:
     assert [each[0]["said"] for each in told] == [0, 3, 9]
     assert [each[1] for each in told[1:]] == [0.25, -1.0]
     assert told[2][2:4] == (True, False)
-    theirs = other.result(10)
+    theirs = other.result(60)
     assert [each[0]["said"] for each in theirs] == [2, 4, 9]
     # What it was given before its first turn comes with its first action.
     assert [each[1] for each in theirs[1:]] == [0.5, 1.0]
@@ -97,7 +127,7 @@ def test_a_game_at_once(sums: Table) -> None:
     seats = [sums.sit(f"player_{number}", players=3, length=3) for number in range(3)]
     plans = [[1, 1, 1], [2, 0], [3, 3, 3]]
     calls = [sums.call(play, seat, plan) for seat, plan in zip(seats, plans, strict=True)]
-    told = [call.result(10) for call in calls]
+    told = [call.result(60) for call in calls]
     assert [each[1] for each in told[0][1:]] == [1.0, 1.0, 1.0]
     assert [each[1] for each in told[1][1:]] == [2.0, 0.0]
     assert told[1][-1][2:4] == (True, False)
@@ -111,11 +141,11 @@ def test_equal_seeds_of_all_give_equal_games(cards: Table) -> None:
     for ours, theirs in ((1, 2), (1, 2), (1, 3), (2, 1)):
         other = cards.call(second.reset, seed=theirs)
         mine = cards.call(first.reset, seed=ours)
-        hand = mine.result(10)[0]["hand"]
+        hand = mine.result(60)[0]["hand"]
         step = cards.call(first.step, 9)
-        hands.append((hand, other.result(10)[0]["hand"]))
-        cards.call(second.step, 0).result(10)  # brings the end
-        step.result(10)
+        hands.append((hand, other.result(60)[0]["hand"]))
+        cards.call(second.step, 0).result(60)  # brings the end
+        step.result(60)
     assert hands[0] == hands[1]
     assert len(set(hands)) == 3
 
@@ -127,9 +157,9 @@ def test_who_does_not_know_the_other_seed_does_not_know_the_game(cards: Table) -
         other = cards.call(second.reset)
         hands.add(first.reset(seed=1)[0]["hand"])
         step = cards.call(first.step, 9)
-        other.result(10)
-        cards.call(second.step, 0).result(10)
-        step.result(10)
+        other.result(60)
+        cards.call(second.step, 0).result(60)
+        step.result(60)
     assert len(hands) == 2
 
 
@@ -138,7 +168,7 @@ def test_a_game_that_is_over_before_the_first_turn(cards: Table) -> None:
     other = cards.call(second.reset)
     first.reset()
     assert first.step(9)[1:4] == (1.0, True, False)
-    observation, _ = other.result(10)
+    observation, _ = other.result(60)
     assert observation["said"] == 9
     assert second.step(3)[1:4] == (-1.0, True, False)
     with pytest.raises(errors.ResetNeededError):
@@ -146,14 +176,16 @@ def test_a_game_that_is_over_before_the_first_turn(cards: Table) -> None:
 
 
 @pytest.mark.parametrize("how", ["left", "reset", "overrun", "failed"])
-def test_who_breaks_off_ends_the_episode_for_the_others(cards: Table, how: str) -> None:
-    first, second = cards.pair(turn_s=0.5 if how == "overrun" else 20)
+def test_who_breaks_off_ends_the_episode_for_the_others(
+    cards: Table, games: list[WatchedGame], how: str
+) -> None:
+    first, second = cards.pair()
     other = cards.call(second.reset)
     first.reset()
     mine = cards.call(first.step, 1)
-    seen = other.result(10)[0]
+    seen = other.result(60)[0]
     theirs = cards.call(second.step, 2)
-    assert mine.result(10)[0]["said"] == 2
+    assert mine.result(60)[0]["said"] == 2
     again: Any = None
     if how == "left":
         first.close()
@@ -164,7 +196,9 @@ def test_who_breaks_off_ends_the_episode_for_the_others(cards: Table, how: str) 
             first.step(8)
         assert seen["hand"] not in str(caught.value)
         assert "look at these" not in str(caught.value)
-    observation, _reward, terminated, truncated, info = theirs.result(10)
+    else:
+        games[0].limit(turn_s=0.0, join_s=60.0)
+    observation, _reward, terminated, truncated, info = theirs.result(60)
     assert (terminated, truncated) == (False, True)
     assert info == {"end_reason": how, "ended_by": ["player_0"]}
     assert isinstance(info["end_reason"], EndReason)
@@ -175,26 +209,28 @@ def test_who_breaks_off_ends_the_episode_for_the_others(cards: Table, how: str) 
         cards.seats.remove(first)
         first = cards.sit("player_0")
     if how == "overrun":
+        games[0].limit(turn_s=60.0, join_s=60.0)
         assert first.step(1)[3:] == (True, {"end_reason": "overrun", "ended_by": ["player_0"]})
     # And the next episode is an ordinary one.
     other = cards.call(play, second, [9])
     if again is None:
         again = cards.call(first.reset)
-    again.result(10)
+    again.result(60)
     assert first.step(3)[1:4] == (-1.0, True, False)
-    assert other.result(10)[-1][1:4] == (1.25, True, False)
+    assert other.result(60)[-1][1:4] == (1.25, True, False)
 
 
-def test_others_that_do_not_come(cards: Table) -> None:
+def test_others_that_do_not_come(cards: Table, games: list[WatchedGame]) -> None:
     first = cards.sit("player_0", **_SHORT)
     with pytest.raises(errors.OthersMissingError) as caught:
         first.reset()
     assert caught.value.data == {"missing": ["player_1"]}
+    games[0].limit(turn_s=60.0, join_s=60.0)
     second = cards.sit("player_1", **_SHORT)
     other = cards.call(second.reset)
     first.reset()  # it may be asked again
     first.step(9)
-    other.result(10)
+    other.result(60)
 
 
 def test_an_action_outside_the_space_changes_nothing(cards: Table) -> None:
@@ -205,7 +241,7 @@ def test_an_action_outside_the_space_changes_nothing(cards: Table) -> None:
         with pytest.raises(errors.InvalidActionError):
             first.step(wrong)
     assert first.step(1)[1:4] == (-1.0, True, False)
-    other.result(10)
+    other.result(60)
 
 
 def test_seats(cards: Table) -> None:
@@ -214,7 +250,7 @@ def test_seats(cards: Table) -> None:
         with pytest.raises(errors.InvalidOptionError, match=text) as caught:
             cards.sit(agent)
         assert caught.value.field == "agent"
-    for options in ({"turn_s": 21}, {"join_s": 21}, {"hand_size": 9}):
+    for options in ({"turn_s": 61}, {"join_s": 61}, {"hand_size": 9}):
         with pytest.raises(errors.InvalidOptionError, match="other options"):
             cards.sit("player_1", **options)
     for other in ({"ticket": new_ticket()}, {"game": "another"}):
@@ -260,19 +296,19 @@ def test_places_for_players_are_bounded() -> None:
         with pytest.raises(errors.CapacityError):
             table.sit("player_4", players=9)
         table.close()
-        assert eventually(lambda: table.sit("player_5", players=9) is not None, 5)
+        table.sit("player_5", players=9)
         table.close()
 
 
-def test_nobody_waits_for_a_server_that_stops() -> None:
+def test_nobody_waits_for_a_server_that_stops(games: list[WatchedGame]) -> None:
     with ThreadPoolExecutor(1) as pool:
         with serving(Cards) as url:
             seat = join(url, game="g", ticket=TICKET, agent="player_0", join_s=600)
             reset = pool.submit(seat.reset)
-            time.sleep(0.2)
+            assert eventually(lambda: games[0].awaits_others)
         seat.close()  # or it would look for the server for a while
         with pytest.raises(errors.OpenEnvGymError):
-            reset.result(10)
+            reset.result(60)
 
 
 def test_agents_that_come_and_go_are_refused() -> None:
@@ -299,13 +335,14 @@ def test_processes_of_a_server_do_not_share_games(tmp_path: Any) -> None:
 def test_many_games_of_random_players_at_once(sums: Table) -> None:
     """No player waits for ever, whatever the others do, and whenever."""
     stop_s = time.monotonic() + 1.5
-    played = [0] * 9
+    played = itertools.count()
+    enough = threading.Event()
     problems: list[BaseException] = []
 
     def live(number: int) -> None:
         generator = np.random.default_rng(number)
         try:
-            while time.monotonic() < stop_s:
+            while not (enough.is_set() and time.monotonic() > stop_s):
                 options = {"turn_s": 0.2, "join_s": 0.2, "players": 3}
                 seat = sums.sit(f"player_{number % 3}", game=f"g{number // 3}", **options)
                 for _ in range(3):
@@ -321,16 +358,16 @@ def test_many_games_of_random_players_at_once(sums: Table) -> None:
                             time.sleep(0.25)
                         _, _, terminated, truncated, _ = seat.step(int(generator.integers(10)))
                         over = terminated or truncated
-                    played[number] += over
+                    if over and next(played) == 9:
+                        enough.set()
                 seat.close()
         except BaseException as error:
             problems.append(error)
+            enough.set()  # for the others
 
     threads = [threading.Thread(target=live, args=(number,)) for number in range(9)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
-    assert not any(thread.is_alive() for thread in threads)
+        thread.join()
     assert problems == []
-    assert sum(played) > 9

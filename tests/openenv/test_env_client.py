@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import functools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from openenv_gym import EnvClient, GenericAction, GenericEnvClient, errors
+from openenv_gym.client.web_socket import WebSocketOptions
 from tests.openenv.worlds import Mood, Move, OldStyleClient, Seen, Walk, WalkClient, WalkState
 from tests.support.fake_openenv import FakeOpenEnv, counting, observation
 from tests.support.serving import serving
@@ -163,22 +165,32 @@ def test_tokens(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             client.reset()
 
 
-def test_a_server_that_answers_no_ping_is_given_up() -> None:
+def test_a_server_that_answers_no_ping_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It agrees to no close either.
+    options = functools.partial(WebSocketOptions, close_timeout_s=0.1)
+    monkeypatch.setattr("openenv_gym.openenv.env_client.WebSocketOptions", options)
+    goes_on = threading.Event()
+
     def script(session: Any, message: dict[str, Any]) -> Any:
         if message["type"] == "step":
-            time.sleep(3)  # the server's loop stands still
+            assert goes_on.wait(100)  # the server's loop stands still
         return observation({"type": message["type"]})
 
-    pings: dict[str, Any] = {"websocket_ping_interval_s": 0.1, "websocket_ping_timeout_s": 0.5}
+    pings: dict[str, Any] = {"websocket_ping_interval_s": 0.1, "websocket_ping_timeout_s": 3.0}
     with FakeOpenEnv(script) as fake:
         with GenericEnvClient(base_url=fake.url, **pings).sync() as client:
             client.reset()
             with pytest.raises(errors.ConnectionLostError):
                 client.step({})
+            goes_on.set()
+        goes_on.clear()
         pings["websocket_ping_timeout_s"] = None
         with GenericEnvClient(base_url=fake.url, **pings).sync() as client:
             client.reset()
+            going_on = threading.Timer(1.0, goes_on.set)
+            going_on.start()
             assert client.step({}).observation["type"] == "step"
+            going_on.join()
 
 
 def test_use_in_another_event_loop_is_told(url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from typing import Any, Literal
 
 import pytest
@@ -109,24 +110,27 @@ def test_a_server_that_cannot_start_leaves_nothing() -> None:
 
 def test_a_client_cancelled_while_its_server_starts_stops_it() -> None:
     started: list[Any] = []
+    begun, gate = threading.Event(), threading.Event()
 
     def launch() -> Any:
-        import time
-
-        time.sleep(0.3)
+        begun.set()
+        assert gate.wait(60)
         started.append(ThreadProvider().serve(create_app(Walk)))
         return started[0]
 
+    def stopped() -> bool:
+        return bool(started) and started[0].why_lost() is not None
+
     async def play() -> None:
         task = asyncio.create_task(WalkClient(provider=launch).connect())
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.5)
+        gate.set()
+        assert await asyncio.to_thread(eventually, stopped)
 
     asyncio.run(play())
-    assert eventually(lambda: started[0].why_lost() is not None)
 
 
 class OpenEnvProvider:
@@ -171,6 +175,8 @@ def test_an_image_that_is_not_ours_is_told(docker: Any) -> None:
 
 
 def test_a_client_that_nobody_closes_ends_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    gc.collect()  # what earlier tests have left, which may say something
+    caplog.clear()
     servers: list[Any] = []
 
     def use() -> None:

@@ -98,7 +98,11 @@ def test_a_forked_child_makes_its_own(url: str) -> None:
         client.reset(at=0)
         pid = os.fork()
         if pid == 0:
-            os._exit(_plays_in_child(client, url))
+            code = 3
+            try:
+                code = _plays_in_child(client, url)
+            finally:
+                os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert client.step(Move(by=1)).observation.at == 1
 
@@ -120,8 +124,8 @@ def test_a_server_of_its_own_ends_when_nobody_holds_the_client() -> None:
     assert server is not None and server.why_lost() is None
     client.disconnect()
     del client
-    gc.collect()
-    assert server.why_lost() is not None
+    # The loop's thread may hold it a moment longer.
+    assert eventually(lambda: gc.collect() >= 0 and server.why_lost() is not None)
 
 
 @pytest.mark.parametrize("protocol", ["binary", "json"])
@@ -138,4 +142,4 @@ def test_a_client_that_nobody_holds_gives_its_place_back(protocol: Any) -> None:
                 return False
 
         assert use()
-        assert eventually(use, within_s=10.0)
+        assert eventually(use)

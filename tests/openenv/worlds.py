@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import time
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,9 +38,8 @@ class Walk(Environment[Move, Seen, WalkState]):
     action_model = Move
     observation_model = Seen
 
-    def __init__(self, *, start: int | None = None, step_s: float = 0.0) -> None:
+    def __init__(self, *, start: int | None = None) -> None:
         self.start = start
-        self.step_s = step_s
         self.at = 0
 
     def _see(self, **more: Any) -> Seen:
@@ -54,7 +52,6 @@ class Walk(Environment[Move, Seen, WalkState]):
         return self._see(metadata={"mood": "calm"})
 
     def step(self, action: Move) -> Seen:
-        time.sleep(self.step_s)
         if action.mood is Mood.WILD and action.by == 3:
             raise ValueError("too wild")
         self.at += action.by

@@ -15,8 +15,12 @@ import pytest
 from openenv_gym.client import UnixAddress
 from openenv_gym.client.transport import Transport, encode_message
 from openenv_gym.server import Server, create_app
+from tests.support.blocking import blocking
 from tests.support.waiting import eventually
 from tests.support.worlds import CountingEnv
+
+
+__all__ = ["RawClient", "Site", "blocking"]
 
 
 class RawClient:
@@ -24,13 +28,13 @@ class RawClient:
 
     def __init__(self, path: str) -> None:
         self.transport = Transport(
-            UnixAddress(path), headers={}, timeout_s=10, max_frame_bytes=64 << 20
+            UnixAddress(path), headers={}, timeout_s=60, max_frame_bytes=64 << 20
         )
 
     def send(self, *message: Any) -> None:
         self.transport.send(encode_message(list(message)))
 
-    def receive(self, timeout_s: float = 10.0) -> list[Any]:
+    def receive(self, timeout_s: float = 60.0) -> list[Any]:
         return self.transport.receive_message(timeout_s)
 
     def open(self, wait_s: float = 0.0, **options: Any) -> Any:
@@ -65,7 +69,7 @@ class Site:
     def raw(self, data: bytes) -> bytes:
         """Send bytes and return all that comes back until the server closes."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(10)
+            sock.settimeout(60)
             sock.connect(self.path)
             sock.sendall(data)
             received = b""
@@ -114,7 +118,7 @@ class Command:
 
     def close(self) -> None:
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
         self._log.close()
 
 

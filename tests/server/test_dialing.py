@@ -19,7 +19,7 @@ def test_an_owner_gets_as_many_connections_as_he_wants(tmp_path: Path) -> None:
     server = Server(create_app(CountingEnv))
     server.start()
     server.dial_owner(str(tmp_path / "s"))
-    connections = [Connection(address, {}, timeout_s=10) for _ in range(5)]
+    connections = [Connection(address, {}, timeout_s=60) for _ in range(5)]
     for number, connection in enumerate(connections):
         connection.call("reset", [None, None])
         assert connection.call("step", [number]).value[0]["count"].tolist() == [1, 1, number]
@@ -27,7 +27,7 @@ def test_an_owner_gets_as_many_connections_as_he_wants(tmp_path: Path) -> None:
     for connection in connections:
         connection.close()
     address.close()
-    assert server.wait(10)  # nobody listens any more, so it stops
+    assert server.wait(60)  # nobody listens any more, so it stops
     server.stop()
     assert list(tmp_path.iterdir()) == []
 
@@ -37,7 +37,7 @@ def test_a_session_is_resumed_on_the_next_connection(tmp_path: Path) -> None:
     server = Server(create_app(CountingEnv))
     server.start()
     server.dial_owner(str(tmp_path / "s"))
-    connection = Connection(address, {}, timeout_s=10)
+    connection = Connection(address, {}, timeout_s=60)
     connection.call("reset", [None, None])
     connection._drop()
     assert connection.call("step", [7]).value[0]["count"].tolist() == [1, 1, 7]
@@ -67,12 +67,12 @@ def test_who_does_not_show_the_key_is_not_the_server(tmp_path: Path) -> None:
     server = Server(create_app(CountingEnv))
     server.start()
     server.dial_owner(path)
-    connection = Connection(address, {}, timeout_s=10)
+    connection = Connection(address, {}, timeout_s=60)
     assert connection.call("reset", [None, None]).value[0]["count"].tolist() == [0, 1, 0]
     assert not (tmp_path / "s.key").exists()
     for impostor in impostors:
         with impostor, contextlib.suppress(ConnectionResetError):
-            impostor.settimeout(5)
+            impostor.settimeout(60)
             assert impostor.recv(1) == b""
     connection.close()
     address.close()

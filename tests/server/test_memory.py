@@ -37,7 +37,7 @@ def test_an_environment_does_not_wait_for_the_garbage_collector(
         connection.call("step", [1 if vector is None else np.ones(3, np.int64)])
         assert len(alive) == (1 if vector is None else 3)
         connection.close()
-        assert eventually(lambda: not alive, 10)
+        assert eventually(lambda: not alive)
     finally:
         gc.enable()
         server.stop()

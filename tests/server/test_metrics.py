@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.request
 from typing import Any
 
@@ -36,6 +37,7 @@ def test_sessions_steps_claims_errors_and_bytes() -> None:
         before = figures_of(url)
         assert before["openenv_sessions_capacity"] == 3
         assert before["openenv_step_seconds_count"] == before["openenv_claim_seconds_count"] == 0
+        begin_s = time.monotonic()
         first = Connection(address, {"step_s": 0.01}, timeout_s=20)
         second = Connection(address, {}, timeout_s=20)
         for connection in (first, second):
@@ -47,7 +49,7 @@ def test_sessions_steps_claims_errors_and_bytes() -> None:
         now = figures_of(url)
         assert now["openenv_sessions_active"] == 2
         assert now["openenv_step_seconds_count"] == 10
-        assert 0.05 <= now["openenv_step_seconds_sum"] < 5
+        assert 0.05 <= now["openenv_step_seconds_sum"] <= time.monotonic() - begin_s
         assert now["openenv_claim_seconds_count"] == 2
         assert now["openenv_errors_total protocol_error"] == 2
         assert now["openenv_received_bytes_total"] > before["openenv_received_bytes_total"] + 200
@@ -102,11 +104,17 @@ def test_workers_are_added_up(command: Any) -> None:
         connection.call("reset", [None, None])
         for _ in range(3):
             connection.call("step", [1])
-    now = figures_of(url)
-    assert now["openenv_sessions_active"] == 4
-    assert now["openenv_step_seconds_count"] == 12
-    assert now["openenv_claim_seconds_count"] == 4
-    assert now["openenv_sent_bytes_total"] > 4000
+
+    def told() -> bool:  # a worker that is slow to answer counts with what it said before
+        now = figures_of(url)
+        return (
+            now["openenv_sessions_active"] == 4
+            and now["openenv_step_seconds_count"] == 12
+            and now["openenv_claim_seconds_count"] == 4
+            and now["openenv_sent_bytes_total"] > 4000
+        )
+
+    assert eventually(told)
     for connection in held:
         connection.close()
     assert eventually(lambda: figures_of(url)["openenv_sessions_active"] == 0)

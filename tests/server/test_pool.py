@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -24,6 +25,24 @@ def test_threads_that_end_at_once_leave_something_to_be_woken(
         wake_all()  # which fails where the last one has closed the poller
 
     monkeypatch.setattr(pool.poller, "wake_all", slowly)
-    pool.stop()
+    pool.stop(60.0)
     with pytest.raises((OSError, ValueError)):
         pool.poller.wait(0)  # closed all the same
+
+
+def test_who_has_stopped_it_finds_none_of_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave = Pool._leave
+
+    def slowly(pool: Pool) -> None:
+        if threading.current_thread().name == "openenv-worker":
+            time.sleep(0.2)
+        leave(pool)
+
+    before = set(threading.enumerate())
+    pool = Pool()
+    pool.start()
+    for _ in range(3):
+        pool.spawn(lambda: None)
+    monkeypatch.setattr(Pool, "_leave", slowly)
+    pool.stop(60.0)
+    assert not set(threading.enumerate()) - before

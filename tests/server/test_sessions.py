@@ -42,7 +42,7 @@ def test_a_full_server_says_so_and_waiting_gets_a_place(site: Site) -> None:
     assert error["data"] == {"sessions": 2, "capacity": 2}
     waiting = threading.Timer(0.2, lambda: first.send(1, 1, 0, "close", []))
     waiting.start()
-    assert fourth.open(wait_s=10)[0] == 16
+    assert fourth.open(wait_s=60)[0] == 16
     waiting.join()
     assert len(server.sessions) == 2
     fifth = site.client()
@@ -73,12 +73,12 @@ def test_idle_and_detached_sessions_end(site: Site) -> None:
 
     server = site.start(Closing, limits=Limits(resume_grace_s=0.2, idle_timeout_s=0.4))
     site.client().open()
-    assert closed.wait(10)  # idle
+    assert closed.wait(60)  # idle
     closed.clear()
     leaving = site.client()
     leaving.open()
     leaving.close()
-    assert closed.wait(10)  # detached
+    assert closed.wait(60)  # detached
     assert eventually(lambda: len(server.sessions) == 0)
 
 
@@ -89,16 +89,16 @@ def test_drain_lets_sessions_finish_and_opens_none(site: Site) -> None:
     client.send(1, 1, 0, "reset", [None, None])
     client.receive()
     done: list[bool] = []
-    drain = threading.Thread(target=lambda: done.append(server.drain(10)))
+    drain = threading.Thread(target=lambda: done.append(server.drain(60)))
     drain.start()
-    assert client.receive() == [19, {"reason": "the server is shutting down", "after_s": 10}]
+    assert client.receive() == [19, {"reason": "the server is shutting down", "after_s": 60}]
     assert get(site, "/health") == (503, {"status": "draining"})
     assert late.open()[2]["code"] == "draining"
     client.send(1, 2, 1, "step", [1])
     assert client.receive()[:2] == [17, 2]
     client.send(1, 3, 2, "close", [])
     client.receive()
-    drain.join(5)
+    drain.join()
     assert done == [True]
 
 
@@ -131,7 +131,6 @@ def test_thread_affinity_keeps_an_environment_in_one_thread(site: Site) -> None:
     for client in clients:
         client.send(1, 20, 19, "close", [])
         client.receive()
-    time.sleep(0.1)
     assert len(seen) == 6
     assert all(len(threads) == 1 for threads in seen.values())
 
@@ -146,13 +145,15 @@ def test_many_sessions_need_no_thread_each(site: Site) -> None:
         client.send(1, 1, 0, "reset", [None, None])
     for client in clients:
         assert client.receive()[:2] == [17, 1]
-    assert len(set(threading.enumerate()) - before) < 12
+    # On a busy machine it sends more of them, which end when there is nothing for them to do.
+    assert eventually(lambda: len(set(threading.enumerate()) - before) < 12)
 
 
-def test_the_portable_poller_serves_as_well(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_portable_poller_serves_as_well(
+    site: Site, blocking: type[BlockingEnv], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("openenv_gym.server.pool.make_poller", SelectorPoller)
-    BlockingEnv.gate.clear()
-    site.start(BlockingEnv)
+    site.start(blocking)
     client, other = site.client(), site.client()
     for each in (client, other):
         each.open()
@@ -161,7 +162,7 @@ def test_the_portable_poller_serves_as_well(site: Site, monkeypatch: pytest.Monk
     client.send(1, 2, 1, "step", [3])
     other.send(1, 2, 1, "reset", [None, None])
     assert other.receive()[:2] == [17, 2]
-    BlockingEnv.gate.set()
+    blocking.gate.set()
     assert client.receive()[2][0]["count"].tolist() == [1, 1, 3]
 
 
@@ -244,4 +245,4 @@ def test_a_server_that_is_not_waited_for_leaves_no_descriptors(tmp_path: Path) -
         server.listen_unix(str(tmp_path / str(number)))
         server.start()
         server.stop(0.0)
-    assert eventually(lambda: len(os.listdir("/proc/self/fd")) <= before, 20)
+    assert eventually(lambda: len(os.listdir("/proc/self/fd")) <= before)

@@ -75,7 +75,7 @@ class CuttingAddress:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(5)
+            thread.join()
         for end in self._open:
             end.close()
 

@@ -27,6 +27,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.ports import keep_port
+
 
 __all__ = ["FakeDaytona", "FakeSandbox", "fake_daytona"]
 
@@ -41,6 +43,7 @@ class FakeSandbox:
     body: dict[str, Any]
     directory: str
     port: int
+    keeper: socket.socket
     state: str = "started"
     refreshed: int = 0
     process: subprocess.Popen[bytes] | None = None
@@ -79,6 +82,7 @@ class FakeSandbox:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        self.keeper.close()
 
     def facts(self, proxy: str) -> dict[str, Any]:
         """Return what the API says of it."""
@@ -136,9 +140,8 @@ class FakeDaytona:
         number = secrets.token_hex(8)
         directory = os.path.join(self._directory.name, number)
         os.mkdir(directory)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        sandbox = self.sandboxes[number] = FakeSandbox(number, body, directory, port)
+        keeper, port = keep_port()
+        sandbox = self.sandboxes[number] = FakeSandbox(number, body, directory, port, keeper)
         return sandbox
 
     def find(self, name: str) -> FakeSandbox | None:

@@ -23,10 +23,12 @@ class Call:
         handler: The connection.
         body: The request's JSON.
         headers: Its headers.
+        leave: Called ahead of the answer: who has it may ask again at once.
     """
 
     def __init__(self, handler: BaseHTTPRequestHandler) -> None:
         self.handler = handler
+        self.leave: Callable[[], None] = lambda: None
         self.headers = handler.headers
         self.body: dict[str, Any] = json.loads(
             handler.rfile.read(int(handler.headers["Content-Length"]))
@@ -54,6 +56,7 @@ class Call:
 
     def send(self, status: int, body: Any, **headers: str) -> None:
         """Answer with anything."""
+        self.leave()
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.handler.send_response(status)
         self.handler.send_header("Content-Type", "application/json")
@@ -65,6 +68,7 @@ class Call:
 
     def hang_up(self) -> None:
         """End the connection without an answer."""
+        self.leave()
         self.handler.close_connection = True
         self.handler.connection.close()
 
@@ -87,16 +91,17 @@ class FakeModel:
         self.calls: list[Call] = []
         self.at_s: list[float] = []
         self.most = 0
-        self._now = 0
+        self._now: set[Call] = set()
         self._lock = threading.Lock()
 
     def answer(self, call: Call) -> None:
         """Answer a request."""
+        call.leave = lambda: self._leave(call)
         with self._lock:
             self.calls.append(call)
             self.at_s.append(time.monotonic())
-            self._now += 1
-            self.most = max(self.most, self._now)
+            self._now.add(call)
+            self.most = max(self.most, len(self._now))
             reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         try:
             if isinstance(reply, str):
@@ -104,8 +109,11 @@ class FakeModel:
             else:
                 reply(call)
         finally:
-            with self._lock:
-                self._now -= 1
+            self._leave(call)
+
+    def _leave(self, call: Call) -> None:
+        with self._lock:
+            self._now.discard(call)
 
 
 @contextlib.contextmanager

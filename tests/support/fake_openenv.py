@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 
-__all__ = ["FakeOpenEnv", "FakeSession", "counting", "observation"]
+__all__ = ["FakeOpenEnv", "FakeSession", "Gate", "counting", "observation"]
 
 Answer = dict[str, Any] | str | bytes | None
 Script = Callable[["FakeSession", dict[str, Any]], "Answer | Awaitable[Answer]"]
@@ -64,6 +64,35 @@ def counting(session: FakeSession, message: dict[str, Any]) -> Answer:
         state = {"episode_id": f"e{session.number}", "step_count": session.steps}
         return {"type": "state", "data": state}
     return {"type": "mcp", "data": {"jsonrpc": "2.0", "id": data.get("id"), "result": {}}}
+
+
+class Gate:
+    """A script that answers as another one does, but some messages only once it is open.
+
+    Args:
+        waits: Whether a message with this ``data`` waits.
+        script: The other one.
+
+    Attributes:
+        reached: Set when a message waits.
+    """
+
+    def __init__(self, waits: Callable[[dict[str, Any]], bool], script: Any = counting) -> None:
+        self.reached = threading.Event()
+        self._waits = waits
+        self._script = script
+        self._open = asyncio.Event()
+
+    async def __call__(self, session: FakeSession, message: dict[str, Any]) -> Answer:
+        if self._waits(message.get("data", {})):
+            self.reached.set()
+            await self._open.wait()
+        answer: Answer = self._script(session, message)
+        return answer
+
+    async def open(self) -> None:
+        """Let all through; for `FakeOpenEnv.run`."""
+        self._open.set()
 
 
 class FakeOpenEnv:
@@ -120,12 +149,12 @@ class FakeOpenEnv:
     def __exit__(self, *_: object) -> None:
         self.run(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join()
         self._loop.close()
 
     def run(self, coroutine: Any) -> Any:
         """Run a coroutine in the server's loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     def kill_connections(self) -> None:
         """Break all connections without a word."""

@@ -68,7 +68,7 @@ class BlockingEnv(CountingEnv):
 
     def step(self, action: Any) -> Any:
         type(self).entered.set()
-        if not type(self).gate.wait(30):
+        if not type(self).gate.wait(600):
             raise TimeoutError("the test never opened the gate")
         return super().step(action)
 

@@ -62,6 +62,10 @@ class AttachedDialect(JsonDialect):
         """Let go of the session, which goes on."""
         self._let_go()
 
+    def part(self, session: Any) -> bool:
+        """See `Dialect`."""
+        return False
+
     def _let_go(self) -> None:
         """Do so once: by then another connection may have it."""
         try:

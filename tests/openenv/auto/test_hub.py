@@ -16,6 +16,7 @@ from openenv_gym.openenv.auto import hub as hub_module
 from openenv_gym.openenv.auto.hub import HubRepo, find_space, parse_repo, reach_space
 from tests.support.fake_hub import FakeHub
 from tests.support.fake_openenv import FakeOpenEnv
+from tests.support.ports import refusing_port
 
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -107,9 +108,9 @@ def test_where_a_space_is(hub: FakeHub) -> None:
 
 
 def test_a_hub_that_does_not_answer_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
-    with FakeHub() as gone:
-        monkeypatch.setenv("HF_ENDPOINT", gone.url)
-    assert find_space(HubRepo("ann", "labyrinth")).url == "https://ann-labyrinth.hf.space"
+    with refusing_port() as port:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
+        assert find_space(HubRepo("ann", "labyrinth")).url == "https://ann-labyrinth.hf.space"
 
 
 def test_a_hub_with_encryption_names_no_space_without(monkeypatch: pytest.MonkeyPatch) -> None:

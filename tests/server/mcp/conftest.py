@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.server import Mode, Server, create_app
-from tests.server.mcp.rooms import Room
+from tests.server.mcp.rooms import Holding, Room
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Site:
     def http(self, method: str, body: Any = None, path: str = "/mcp", **headers: str):
         """Return status, headers and JSON of an answer; `headers` have underscores for dashes."""
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body)
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, data, names)
@@ -70,3 +71,14 @@ def make_site() -> Iterator[Any]:
 @pytest.fixture
 def site(make_site) -> Site:
     return make_site()
+
+
+@pytest.fixture
+def holding() -> Iterator[type[Holding]]:
+    """A room for one test, whose gate opens at the end."""
+
+    class Own(Holding):
+        gate = threading.Event()
+
+    yield Own
+    Own.gate.set()

@@ -122,3 +122,18 @@ class Room(MCPEnvironment[Walk, Seen, Any]):
     @tool
     def nothing(self) -> None:
         pass
+
+    def close(self) -> None:
+        self.hurry.set()
+        super().close()
+
+
+class Holding(Room):
+    """A room with a tool that is done when a test says so."""
+
+    gate = threading.Event()
+
+    @tool(timeout_s=600)
+    def hold(self) -> str:
+        assert self.gate.wait(600)
+        return "done"

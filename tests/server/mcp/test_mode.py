@@ -19,13 +19,13 @@ def test_openenvs_json_calls_tools_and_nothing_else(make_site):
     with connect(f"ws://127.0.0.1:{site.port}/ws", proxy=None) as ws:
         for kind in ("reset", "step", "state"):
             ws.send(json.dumps({"type": kind} | ({} if kind == "state" else {"data": {}})))
-            answer = json.loads(ws.recv(10))
+            answer = json.loads(ws.recv(60))
             assert answer["type"] == "error"
             assert "production" in answer["data"]["message"]
         params = {"name": "secret", "arguments": {}}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         ws.send(json.dumps({"type": "mcp", "data": message}))
-        assert json.loads(ws.recv(10))["data"]["result"]["data"] == "production"
+        assert json.loads(ws.recv(60))["data"]["result"]["data"] == "production"
 
 
 def test_the_binary_protocol_calls_tools_and_nothing_else(make_site):

@@ -36,11 +36,13 @@ class Site:
     Attributes:
         host: Where it listens.
         port: Likewise.
+        server: The server, where it is in this process.
         stack: Ends what was begun.
     """
 
     host: str
     port: int
+    server: Server | None = None
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -51,7 +53,7 @@ class Site:
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Answer:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         try:
             connection.request(method, path, data, headers or {})
             response = connection.getresponse()
@@ -61,7 +63,7 @@ class Site:
 
     def raw(self, data: bytes) -> bytes:
         """Send bytes and return all that comes back until the server closes."""
-        with socket.create_connection((self.host, self.port), 20) as sock:
+        with socket.create_connection((self.host, self.port), 60) as sock:
             sock.sendall(data)
             received = b""
             while part := sock.recv(65536):
@@ -84,7 +86,7 @@ class Session:
         self.socket.send(message if raw else json.dumps(message))
 
     def receive(self) -> Any:
-        return json.loads(self.socket.recv(20))
+        return json.loads(self.socket.recv(60))
 
     def ask(self, message: Any) -> Any:
         self.send(message)
@@ -110,7 +112,7 @@ def serve() -> Iterator[Serve]:
             host, port = server.listen_tcp("127.0.0.1", 0)
             server.start()
             stack.callback(server.stop)
-            site = Site(host, port)
+            site = Site(host, port, server)
             stack.push(site.stack)
             return site
 

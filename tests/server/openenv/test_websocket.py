@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
+import threading
 import time
 from typing import Any
 
@@ -160,6 +161,39 @@ def test_who_comes_when_the_server_is_full_is_told_and_may_come_again(serve: Ser
                 break
         assert time.monotonic() < end_s
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_whoever_has_closed_may_open_another_one(serve: Serve, says: bool) -> None:
+    class Slow(Walk):
+        def close(self) -> None:
+            time.sleep(0.2)
+
+    site = serve(Slow, capacity=1)
+    for _ in range(3):
+        session = site.session()
+        assert session.reset()["type"] == "observation"
+        if says:
+            session.send({"type": "close"})
+        session.socket.close()
+
+
+def test_who_closes_during_a_step_does_not_wait_for_it(serve: Serve) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    class Slow(Walk):
+        def step(self, action: Any) -> Any:
+            begun.set()
+            assert gate.wait(600)
+            return super().step(action)
+
+    session = serve(Slow).session()
+    session.reset()
+    session.send({"type": "step", "data": {"by": 1}})
+    assert begun.wait(60)
+    session.socket.close()
+    assert session.socket.close_code == 1000  # and not that it was given up
+    gate.set()
 
 
 def test_an_environment_that_cannot_be_made(serve: Serve) -> None:

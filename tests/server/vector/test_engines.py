@@ -19,6 +19,7 @@ from openenv_gym.server.vector.crew import Crew
 from tests.server.conftest import Site
 from tests.server.vector.conftest import MODES, CountEnv, Wire, drive
 from tests.spaces.compare import assert_identical
+from tests.support.waiting import eventually
 
 
 def crew_threads() -> set[threading.Thread]:
@@ -29,12 +30,20 @@ def crew_threads() -> set[threading.Thread]:
 
 
 class SleepyEnv(CountEnv):
-    """Notes which threads step it."""
+    """Notes which threads step it; with company, a step waits until there were two of them."""
 
     seen: set[int] = set()
+    two = threading.Event()
+
+    def __init__(self, company: bool = False) -> None:
+        super().__init__()
+        self.company = company
 
     def step(self, action: Any) -> Any:
         self.seen.add(threading.get_ident())
+        if len(self.seen) > 1:
+            self.two.set()
+        assert not self.company or self.two.wait(60)
         time.sleep(0.002)
         return super().step(action)
 
@@ -45,8 +54,10 @@ def test_threads_do_what_a_loop_does(mode: AutoresetMode, monkeypatch: pytest.Mo
     before = crew_threads()
     app = create_app(SleepyEnv)
     SleepyEnv.seen.clear()
+    SleepyEnv.two.clear()
     loop = drive(app, 7, mode)
-    shared = drive(dataclasses.replace(app, releases_gil=lambda options: True), 7, mode)
+    releasing = dataclasses.replace(app, releases_gil=lambda options: True)
+    shared = drive(releasing, 7, mode, options={"company": True})
     assert (loop.host.engine.name, shared.host.engine.name) == ("loop", "threads")
     for ours in (loop, shared):
         ours("reset", None)
@@ -67,15 +78,12 @@ def test_threads_do_what_a_loop_does(mode: AutoresetMode, monkeypatch: pytest.Mo
                 assert raised.value.data["index"] == 5
                 ours("set", "fails", [None] * 7)
                 ours("reset", None)
-    assert len(SleepyEnv.seen) >= 2  # this thread is among them
+    assert len(SleepyEnv.seen) >= 2
     assert threading.get_ident() in SleepyEnv.seen
     assert len(crew_threads() - before) <= 2
     loop.close()
     shared.close()
-    end_s = time.monotonic() + 10
-    while crew_threads() - before and time.monotonic() < end_s:
-        time.sleep(0.01)
-    assert not crew_threads() - before
+    assert eventually(lambda: not crew_threads() - before)
 
 
 def test_what_is_pinned_gets_no_threads() -> None:
@@ -93,10 +101,10 @@ def test_who_comes_late_is_not_waited_for() -> None:
 
     def block() -> None:
         begun.set()
-        gate.wait(10)
+        gate.wait(60)
 
     crew.put(block)
-    assert begun.wait(10)
+    assert begun.wait(60)
     done: list[int] = []
     crew.share(lambda: done.append(threading.get_ident()), 1)
     assert done == [threading.get_ident()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from openenv_gym.server.vector.partial import MAX_THREADS
 from tests.server.conftest import Site
 from tests.server.vector.conftest import MODES, CountEnv, Wire, drive
 from tests.spaces.compare import assert_identical
+from tests.support.waiting import eventually
 
 
 def indices(*found: int) -> Any:
@@ -43,10 +43,12 @@ class GateEnv(CountEnv):
 
 @pytest.fixture
 def gated() -> Any:
-    GateEnv.gate = threading.Event()
-    GateEnv.closed = threading.Semaphore(0)
-    yield GateEnv
-    GateEnv.gate.set()
+    class Gated(GateEnv):  # what is closed late belongs to another test
+        gate = threading.Event()
+        closed = threading.Semaphore(0)
+
+    yield Gated
+    Gated.gate.set()
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
@@ -69,7 +71,7 @@ def test_trajectories_are_those_of_the_lock_step_run(mode: AutoresetMode, pinned
     taken = [0] * count
     alone("send", np.arange(count), actions[0])
     while min(taken) < steps:
-        back, observations, rewards, terminations, truncations, infos = alone("recv", 1, 10.0)
+        back, observations, rewards, terminations, truncations, infos = alone("recv", 1, 60.0)
         assert len(set(back.tolist())) == len(back) > 0
         again = []
         for k, i in enumerate(back.tolist()):
@@ -262,7 +264,7 @@ class ChainEnv(CountEnv):
 
     def step(self, action: Any) -> Any:
         if self is not self.made[-1]:
-            assert self.next_done.wait(30)
+            assert self.next_done.wait(60)
             self.next_done.clear()
         if self.before is not None:
             self.before.next_done.set()
@@ -288,7 +290,7 @@ def test_steps_that_wait_for_each_other(count: int, mode: AutoresetMode) -> None
         else:
             for i in range(count):
                 ours("send", indices(i), actions[i : i + 1])
-        back, *results, _ = ours("recv", count, 30.0)
+        back, *results, _ = ours("recv", count, 60.0)
         order = np.argsort(back)
         assert back[order].tolist() == list(range(count))
         for column, wanted in zip(results, expected[:4], strict=True):
@@ -312,10 +314,7 @@ def test_threads_are_as_many_as_are_needed_and_end_with_the_session(gated: Any) 
     ours("recv", 3, None)
     assert len(threads() - before) <= MAX_THREADS
     ours.close()
-    end_s = time.monotonic() + 10
-    while threads() - before and time.monotonic() < end_s:
-        time.sleep(0.01)
-    assert not threads() - before
+    assert eventually(lambda: not threads() - before)
 
 
 @pytest.mark.parametrize("allowed", [0, 2])
@@ -326,9 +325,10 @@ def test_where_the_system_gives_no_more_threads(
     start = threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
-        if len(started) >= allowed:
-            raise RuntimeError("can't start new thread")
-        started.append(thread)
+        if thread.name == "openenv-vector":  # and of no other server that is still there
+            if len(started) >= allowed:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
         start(thread)
 
     ours = drive(CountEnv, 6, options={"length": 100})
@@ -336,7 +336,7 @@ def test_where_the_system_gives_no_more_threads(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     for number in range(1, 4):
         ours("send", np.arange(6), np.ones(6, int))
-        back = ours("recv", 6, 30.0)
+        back = ours("recv", 6, 60.0)
         assert sorted(back[0].tolist()) == list(range(6))
         assert back[1][:, 1].tolist() == [number] * 6
     ours.close()
@@ -374,12 +374,9 @@ def test_closing_while_steps_run(gated: Any) -> None:
     ours.close()  # which does not wait for them: nothing opens the gate before
     gated.gate.set()
     for _ in range(6):
-        assert gated.closed.acquire(timeout=10)
+        assert gated.closed.acquire(timeout=60)
     assert not gated.closed.acquire(blocking=False)  # none twice
-    end_s = time.monotonic() + 10
-    while threads() - before and time.monotonic() < end_s:
-        time.sleep(0.01)
-    assert not threads() - before
+    assert eventually(lambda: not threads() - before)
 
 
 def test_one_session_that_waits_keeps_no_other_waiting(site: Site, gated: Any) -> None:
@@ -412,7 +409,7 @@ def test_what_is_pinned_is_stepped_where_it_is_received(site: Site) -> None:
     ours = Wire(site.client(), num_envs=3)
     ours("reset", None)
     ours("send", indices(0, 1, 2), np.array([1, 1, 1]))
-    assert ours("recv", 2, 5.0)[0].tolist() == [0, 1]
+    assert ours("recv", 2, 60.0)[0].tolist() == [0, 1]
     assert ours("recv", 0, 0.0)[0].tolist() == [2]
     ours("step", np.array([1, 1, 1]))
     assert ours("call", "count_threads", [], {}) == [1, 1, 1]
