@@ -37,13 +37,14 @@ def interrupt(*arguments: str, once: Callable[[], bool]) -> str:
 
 
 @contextlib.contextmanager
-def interrupted_in(function: str) -> Iterator[None]:
+def interrupted_in(function: str, *, once: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Interrupt this thread, as Ctrl-C does, once it is in a function of this name: not before.
 
     By a signal of its own: the timer of the test goes on.
 
     Args:
         function: One that it does not leave by itself.
+        once: What has to be true as well.
     """
     thread = threading.main_thread()
     assert thread is threading.current_thread() and thread.ident is not None
@@ -54,7 +55,7 @@ def interrupted_in(function: str) -> Iterator[None]:
         frame = sys._current_frames().get(ident)
         while frame is not None and frame.f_code.co_name != function:
             frame = frame.f_back
-        return frame is not None
+        return frame is not None and once()
 
     def watch() -> None:
         if eventually(lambda: over.is_set() or is_there(), 100) and not over.is_set():
