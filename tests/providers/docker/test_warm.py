@@ -159,6 +159,7 @@ def test_a_provider_is_copied_without_its_containers() -> None:
 def test_so_many_are_created_at_once() -> None:
     inside, most = 0, 0
     lock = threading.Lock()
+    both = threading.Barrier(2)  # there are two at once, however the threads are given a processor
 
     def create() -> None:
         nonlocal inside, most
@@ -166,7 +167,8 @@ def test_so_many_are_created_at_once() -> None:
             with lock:
                 inside += 1
                 most = max(most, inside)
-            time.sleep(0.02)
+            both.wait(60)
+            time.sleep(0.02)  # for a third, if one came
             with removing("a daemon", 2), lock:  # which does not wait for creating
                 inside -= 1
 
@@ -196,6 +198,10 @@ def test_real_containers(docker: Any) -> None:
     for _ in range(3):
         server: Any = provider.start(AGAIN)
         ids.append(server.container_id)
+        # Where the other one were not there yet, it might come after this one goes back, and be
+        # the next to be taken.
+        assert provider._pool is not None
+        _wait(provider._pool, 1)
         connection = Connection(
             server.address, {}, token=server.token, why_lost=server.why_lost, connect_timeout_s=60
         )
@@ -208,7 +214,6 @@ def test_real_containers(docker: Any) -> None:
         return {each.name for each in docker.containers.list(all=True)}
 
     assert there() & set(ids)
-    assert provider._pool is not None
     _wait(provider._pool, 2)
     made = {server.container_id for server in provider._pool._idle[AGAIN]}
     del provider
