@@ -27,6 +27,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.ports import reserve_port
+
 
 __all__ = ["FakeDaytona", "FakeSandbox", "fake_daytona"]
 
@@ -111,6 +113,7 @@ class FakeDaytona:
     def __init__(self) -> None:
         self.sandboxes: dict[str, FakeSandbox] = {}
         self.refuse: tuple[int, str] | None = None
+        self._kept: list[socket.socket] = []
         self._directory = tempfile.TemporaryDirectory(prefix="openenv-fake-")
         service = self
 
@@ -130,14 +133,16 @@ class FakeDaytona:
         self._thread.join()
         for sandbox in list(self.sandboxes.values()):
             sandbox.end()
+        for kept in self._kept:
+            kept.close()
         self._directory.cleanup()
 
     def create(self, body: dict[str, Any]) -> FakeSandbox:
         number = secrets.token_hex(8)
         directory = os.path.join(self._directory.name, number)
         os.mkdir(directory)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        kept, port = reserve_port()
+        self._kept.append(kept)
         sandbox = self.sandboxes[number] = FakeSandbox(number, body, directory, port)
         return sandbox
 
@@ -294,7 +299,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.close_connection = True
         try:
-            server = socket.create_connection(("127.0.0.1", sandbox.port), 5)
+            server = socket.create_connection(("127.0.0.1", sandbox.port), 60)
         except OSError:
             self._say(502, {"message": "nobody listens"})
             return

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.engines import missing
+from tests.support.ports import reserve_port
 
 
 __all__ = ["ImageRegistry", "image_registry"]
 
-_START_S = 20.0
-_END_S = 10.0
+_START_S = 60.0
+_END_S = 60.0
 
 _CONFIG = """\
 version: 0.1
@@ -70,9 +71,8 @@ def image_registry(directory: Path) -> Iterator[ImageRegistry]:
     program = shutil.which("docker-registry")
     if program is None:
         missing("registry", "docker-registry is not installed (Debian has a package of this name)")
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{trial.getsockname()[1]}"
+    kept, port = reserve_port()
+    address = f"127.0.0.1:{port}"
     passwords, config, login = (directory / name for name in ("passwords", "config.yml", "login"))
     passwords.write_text(f"{_USER}:{_BCRYPT}\n")
     storage = directory / "storage"
@@ -81,6 +81,7 @@ def image_registry(directory: Path) -> Iterator[ImageRegistry]:
     (login / "config.json").write_text(json.dumps({"auths": {address: {"auth": _auth()}}}))
     log = directory / "log"
     with (
+        kept,
         log.open("wb") as output,
         subprocess.Popen(
             [program, "serve", str(config)],

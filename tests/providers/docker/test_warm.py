@@ -20,6 +20,7 @@ from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker import admission
 from openenv_gym.providers.docker.admission import creating, removing
 from openenv_gym.providers.docker.warm import WarmPool
+from tests.support.engines import containers_there
 from tests.support.images import image
 from tests.support.waiting import eventually
 
@@ -210,12 +211,10 @@ def test_real_containers(docker: Any) -> None:
         server.stop()
     assert len(set(ids)) == 1
 
-    def there() -> set[str]:
-        return {each.name for each in docker.containers.list(all=True)}
-
-    assert there() & set(ids)
+    assert containers_there(docker, name=ids[0])
     _wait(provider._pool, 2)
     made = {server.container_id for server in provider._pool._idle[AGAIN]}
     del provider
     gc.collect()
-    assert eventually(lambda: not there() & (set(ids) | made))
+    gone = set(ids) | made
+    assert eventually(lambda: not any(containers_there(docker, name=name) for name in gone))
