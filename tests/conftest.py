@@ -1,4 +1,4 @@
-"""The fixture `docker` and the markers of tests that are left out unless they are named."""
+"""The fixture `docker`, markers of tests that are left out unless they are named, and Hypothesis."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.engines import docker, need_docker
 from tests.support.images import ALWAYS_BUILT
@@ -18,6 +19,16 @@ LEFT_OUT = ("browser", "images", "llm", "long", "swarm", "trainers")
 """Markers of tests that only run where ``-m`` names them."""
 
 _ENVIRONMENTS = Path(__file__).parent / "envs"
+
+# No test fails because the machine is busy, and every run has the same examples: who changes
+# something else is not told of what another run would not have found. Longer searches go elsewhere.
+settings.register_profile(
+    "openenv-gym",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="OPENENV_GYM_FUZZ_EXAMPLES" not in os.environ,
+)
+settings.load_profile("openenv-gym")
 
 
 def pytest_configure() -> None:

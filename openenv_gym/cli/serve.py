@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -69,10 +70,13 @@ def serve(
     if reload and found.folder is None:
         raise click.UsageError(f"--reload watches a package, and {target!r} has no code to watch.")
     argv = [found.name, "--host", host]
-    if uds is None:
-        argv += ["--port", str(_port(host, port) if reload else 8000 if port is None else port)]
-    else:
+    kept: socket.socket | None = None
+    if uds is not None:
         argv += ["--uds", uds]
+    else:
+        if reload and port == 0:
+            kept, port = _reserve_port(host)
+        argv += ["--port", str(8000 if port is None else port)]
     if workers > 1:
         argv += ["--workers", str(workers)]
     if token_file is not None:
@@ -87,14 +91,22 @@ def serve(
     from openenv_gym.cli.reloading import serve_and_reload
 
     assert found.folder is not None
-    sys.exit(serve_and_reload(argv, found.folder))
+    with kept or contextlib.nullcontext():
+        sys.exit(serve_and_reload(argv, found.folder))
 
 
-def _port(host: str, port: int | None) -> int:
-    """Return a port that stays the same when the server starts anew."""
-    if port != 0:
-        return 8000 if port is None else port
+def _reserve_port(host: str) -> tuple[socket.socket, int]:
+    """Return a port that stays the same when the server starts anew, and what keeps it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as trial:
-        trial.bind((host, 0))
-        return int(trial.getsockname()[1])
+    kept = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Linux gives it to nobody else meanwhile, and a server that says the same can listen there.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind((host, 0))
+        port = int(kept.getsockname()[1])
+    except OSError:
+        kept.close()
+        raise
+    if sys.platform != "linux":  # where it would be in the server's way
+        kept.close()
+    return kept, port

@@ -228,13 +228,15 @@ class Session:
 
     def describe(self) -> dict[str, Any]:
         """Return what a list of sessions says about this one, but for what it holds."""
+        with self._lock:  # who was told that it watches is among them, see `watch`
+            watchers = len(self._spectators)
         return {
             "session": self.name,
             "peer": self.peer,
             "connected": self.state is SessionState.ATTACHED,
             "steps": sum(self.steps.counts),
             "idle_s": round(time.monotonic() - self.last_used_s, 1),
-            "watchers": len(self._spectators),
+            "watchers": watchers,
         }
 
     # -- requests -----------------------------------------------------------------------------

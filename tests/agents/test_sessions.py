@@ -21,7 +21,7 @@ from openenv_gym.agents import AgentPool, Trajectory, play, play_all
 from openenv_gym.client.background import run_blocking
 from tests.agents.worlds import Line, Vault
 from tests.support.fake_openenv import FakeOpenEnv
-from tests.support.ports import refusing_port
+from tests.support.ports import reserved_port
 from tests.support.serving import serving
 from tests.support.waiting import eventually
 
@@ -383,7 +383,7 @@ def test_a_step_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch
 
 
 def test_nobody_answers() -> None:
-    with refusing_port() as port, pytest.raises(errors.ServerUnreachableError):
+    with reserved_port() as port, pytest.raises(errors.ServerUnreachableError):
         pool_of(f"http://127.0.0.1:{port}").session()
 
 

@@ -16,7 +16,7 @@ from openenv_gym.bridge import fetch_schemas, schemas
 from openenv_gym.client import parse_base_url
 from tests.bridge.worlds import SCHEMA
 from tests.support.fake_openenv import FakeOpenEnv
-from tests.support.ports import refusing_port
+from tests.support.ports import reserved_port
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -111,5 +111,5 @@ def test_a_server_that_says_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_there() -> None:
-    with refusing_port() as port, pytest.raises(errors.ServerUnreachableError):
+    with reserved_port() as port, pytest.raises(errors.ServerUnreachableError):
         fetch(f"http://127.0.0.1:{port}")

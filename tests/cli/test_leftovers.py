@@ -154,6 +154,7 @@ def test_wrong_usage() -> None:
 def test_containers(docker: Any) -> None:
     from openenv_gym.providers import DockerProvider
     from openenv_gym.providers.docker.daemon import OWNER_LABEL
+    from tests.support.engines import containers_there
     from tests.support.images import python_image
 
     gone = Owner((1 << 30) + os.getpid(), "1", Owner.current().place)
@@ -185,8 +186,8 @@ def test_containers(docker: Any) -> None:
         done = CliRunner().invoke(main, command)
         removed = _names(json.loads(done.stdout)["removed"], "container")
         assert removed in (names[:1], [])  # which somebody else may have done just then
-        left = {container.id[:12] for container in docker.containers.list(all=True)}
-        assert not left & set(names[:1]) and set(names[1:]) <= left
+        assert eventually(lambda: containers[0].id not in containers_there(docker))
+        assert {container.id for container in containers[1:]} <= containers_there(docker)
     finally:
         for container in containers:
             with contextlib.suppress(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import signal
@@ -22,6 +21,8 @@ from openenv_gym import errors
 from openenv_gym.cli import reloading as reloading_module
 from openenv_gym.cli.main import main
 from openenv_gym.cli.reloading import serve_and_reload, syntax_problem
+from openenv_gym.cli.serve import _reserve_port
+from openenv_gym.server import Server, load_app
 
 
 APP = """
@@ -63,7 +64,8 @@ class Command:
             text=True,
         )
         self.lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -83,10 +85,22 @@ class Command:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.process.wait(20)
-        self.process.kill()
-        return self.process.wait()
+        try:
+            code = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        self._reader.join()  # which reads to the end
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+def save(path: Path, text: str) -> None:
+    """Write a file in one step: nobody sees a part of it."""
+    new = path.with_name(f".{path.name}")  # which is not watched
+    new.write_text(text)
+    new.replace(path)
 
 
 @pytest.fixture
@@ -113,7 +127,6 @@ def reloading(package: Path, tmp_path: Path) -> Iterator[tuple[Command, Path, st
         yield command, package / "server" / "app.py", uds
     finally:
         assert command.end() == 0
-        command.process.stdout.close()  # type: ignore[union-attr]
     assert not os.path.exists(uds)
 
 
@@ -121,19 +134,19 @@ def test_an_edit_is_served_and_clients_are_told(reloading: tuple[Command, Path, 
     command, app, uds = reloading
     env = _make(uds)
     assert env.reset()[0] == 1
-    app.write_text("class World(:\n")
+    save(app, "class World(:\n")
     assert "app.py:1" in command.says("waiting for the next edit")
     assert env.step(4)[0] == 4  # the server goes on as it was
-    app.write_text("import math\nmath.moon\n")  # which only shows when it runs
+    save(app, "import math\nmath.moon\n")  # which only shows when it runs
     assert "AttributeError" in command.says("waiting for the next edit")
     with pytest.raises(errors.ServerReloadedError, match="after an edit"):
         env.step(4)
-    app.write_text(APP.replace("FIRST", "2"))
+    save(app, APP.replace("FIRST", "2"))
     command.says("Serving reload_env on")
     env.close()
     env = _make(uds)
     assert env.reset()[0] == 2
-    app.write_text(APP.replace("FIRST", "3"))  # of the same size, maybe in the same second
+    save(app, APP.replace("FIRST", "3"))  # of the same size, maybe in the same second
     command.says("Serving reload_env on")
     with pytest.raises(errors.ServerReloadedError, match="Make a new environment"):
         env.step(4)
@@ -149,12 +162,12 @@ def test_a_broken_file_is_not_run_after_another_one_was_saved(
     command, app, uds = reloading
     env = _make(uds)
     assert env.reset()[0] == 1
-    app.write_text("class World(:\n")
+    save(app, "class World(:\n")
     command.says("waiting for the next edit")
     (app.parent / "helper.py").write_text("x = 1\n")
     assert "app.py:1" in command.says("waiting for the next edit")
     assert env.step(4)[0] == 4  # the server goes on as it was
-    app.write_text(APP.replace("FIRST", "2"))
+    save(app, APP.replace("FIRST", "2"))
     command.says("Serving reload_env on")
     with pytest.raises(errors.ServerReloadedError):
         env.step(4)
@@ -169,11 +182,10 @@ def signals() -> Iterator[None]:
         signal.signal(each, handler)
 
 
-SLEEP = "import time; time.sleep(300)"
+SLEEP = "import time; print('begun', flush=True); time.sleep(300)"
 SLEEP_ON = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print()); {SLEEP}"
 
 
-@pytest.mark.timeout(40)
 @pytest.mark.parametrize("code", [SLEEP, SLEEP_ON], ids=["willing", "unwilling"])
 def test_a_signal_while_the_server_starts_anew_ends_that_one(
     code: str, signals: None, package: Path, monkeypatch: pytest.MonkeyPatch
@@ -181,13 +193,16 @@ def test_a_signal_while_the_server_starts_anew_ends_that_one(
     servers: list[subprocess.Popen[bytes]] = []
 
     def start(argv: list[str]) -> subprocess.Popen[bytes]:
-        servers.append(subprocess.Popen([sys.executable, "-c", code if servers else SLEEP]))
+        command = [sys.executable, "-c", code if servers else SLEEP]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        servers.append(server)
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"begun\n"
         if len(servers) == 1:
-            (package / "server" / "app.py").write_text("x = 1\n")
+            save(package / "server" / "app.py", "x = 1\n")
         else:
-            time.sleep(0.5)  # it has come as far as that
             os.kill(os.getpid(), signal.SIGTERM)
-        return servers[-1]
+        return server
 
     monkeypatch.setattr(reloading_module, "_start", start)
     monkeypatch.setattr(reloading_module, "_END_S", 0.5)
@@ -197,7 +212,7 @@ def test_a_signal_while_the_server_starts_anew_ends_that_one(
     finally:
         for server in servers:
             server.kill()
-            server.wait()
+            server.communicate()
 
 
 def test_clients_of_a_vector_by_tcp_are_told(package: Path) -> None:
@@ -208,7 +223,7 @@ def test_clients_of_a_vector_by_tcp_are_told(package: Path) -> None:
         envs = gymnasium.make_vec("openenv/Remote-v0", num_envs=3, base_url=url)
         assert envs.reset(seed=1)[0].tolist() == [1, 1, 1]
         app = package / "server" / "app.py"
-        app.write_text(APP.replace("FIRST", "2"))
+        save(app, APP.replace("FIRST", "2"))
         command.says("Serving reload_env on")
         with pytest.raises(errors.ServerReloadedError, match="after an edit"):
             envs.step(envs.action_space.sample())
@@ -216,12 +231,25 @@ def test_clients_of_a_vector_by_tcp_are_told(package: Path) -> None:
         envs = gymnasium.make_vec("openenv/Remote-v0", num_envs=3, base_url=url)  # the same port
         assert envs.reset(seed=1)[0].tolist() == [2, 2, 2]
         envs.close()
-        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=10):
-            app.write_text(APP.replace("FIRST", "3"))  # who has not said anything holds nobody up
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=60):
+            save(app, APP.replace("FIRST", "3"))  # who has not said anything holds nobody up
             command.says("Serving reload_env on")
     finally:
         assert command.end() == 0
-        command.process.stdout.close()  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others keep no port")
+def test_between_two_servers_nobody_else_gets_their_port() -> None:
+    kept, port = _reserve_port("127.0.0.1")
+    with kept:
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        for _ in range(2):
+            server = Server(load_app("echo_env"))
+            assert server.listen_tcp("127.0.0.1", port) == ("127.0.0.1", port)
+            server.start()
+            server.stop()
 
 
 def test_without_reload_it_is_a_server(package: Path, tmp_path: Path) -> None:
@@ -234,7 +262,6 @@ def test_without_reload_it_is_a_server(package: Path, tmp_path: Path) -> None:
         env.close()
     finally:
         assert command.end() == 0
-        command.process.stdout.close()  # type: ignore[union-attr]
 
 
 def test_syntax(tmp_path: Path) -> None:

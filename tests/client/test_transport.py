@@ -16,14 +16,14 @@ from openenv_gym import errors
 from openenv_gym.client import Connection, InboundAddress, UnixAddress, parse_base_url
 from openenv_gym.client.web_socket import _explain_failure
 from tests.client.scripted import connect, read_head, say, upgrade, welcome
-from tests.support.ports import refusing_port
+from tests.support.ports import reserved_port
 
 
 def test_nobody_there(tmp_path: Path) -> None:
     with pytest.raises(errors.ServerUnreachableError, match="No server answers at unix://"):
         connect(UnixAddress(str(tmp_path / "nothing")))
     with (
-        refusing_port() as port,
+        reserved_port() as port,
         pytest.raises(errors.ServerUnreachableError, match=f"127.0.0.1:{port}"),
     ):
         connect(parse_base_url(f"http://127.0.0.1:{port}"))

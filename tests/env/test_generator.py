@@ -11,6 +11,7 @@ import pytest
 
 from openenv_gym import errors
 from openenv_gym.server.host import EnvironmentHost
+from tests.support.waiting import impatient
 from tests.support.worlds import CountingEnv, ThingsEnv
 
 
@@ -115,10 +116,10 @@ def test_a_step_that_nobody_waited_for_moves_the_mirror_too(remote: Any) -> None
             gate.wait(60)
             return super().step(action)
 
-    env = remote(Slow, timeout_s=1.0)
+    env = remote(Slow)
     env.reset(seed=1)
     expected = np.random.default_rng(1)
-    with pytest.raises(TimeoutError):
+    with impatient(env.openenv.connection), pytest.raises(TimeoutError):
         env.step(0)
     expected.random()
     gate.set()

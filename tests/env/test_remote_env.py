@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import copy
 import gc
@@ -19,6 +18,8 @@ import pytest
 import openenv_gym
 from openenv_gym import errors
 from openenv_gym.env import RemoteEnv
+from tests.support.interrupting import interrupted_in
+from tests.support.waiting import impatient
 from tests.support.worlds import BlockingEnv, CountingEnv, FailingEnv
 
 
@@ -128,22 +129,12 @@ def test_ctrl_c_in_a_step_leaves_the_env_usable_after_reset(remote: Any) -> None
     BlockingEnv.entered.clear()
     env = remote(BlockingEnv)
     env.reset()
-
-    def interrupt() -> None:
-        BlockingEnv.entered.wait(10)
-        time.sleep(0.05)
-        _thread.interrupt_main()
-        time.sleep(0.3)
-        BlockingEnv.gate.set()
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    # `interrupt_main` does not interrupt a system call, so this stands for SIGINT.
-    with pytest.raises(KeyboardInterrupt):
+    interrupted = interrupted_in("receive", once=BlockingEnv.entered.is_set)
+    with interrupted, pytest.raises(KeyboardInterrupt):
         env.step(1)
-    thread.join()
     with pytest.raises(errors.ResetNeededError, match="interrupted"):
         env.step(2)
+    BlockingEnv.gate.set()
     observation, _ = env.reset()
     assert observation["count"].tolist() == [1, 2, 1]
     assert env.step(3)[0]["count"].tolist() == [2, 2, 3]
@@ -151,9 +142,10 @@ def test_ctrl_c_in_a_step_leaves_the_env_usable_after_reset(remote: Any) -> None
 
 def test_a_step_beyond_its_time_leaves_the_env_usable_after_reset(remote: Any) -> None:
     BlockingEnv.gate.clear()
-    env = remote(BlockingEnv, timeout_s=1.0)
+    env = remote(BlockingEnv)
     env.reset()
-    with pytest.raises(TimeoutError, match="within 1 s"):
+    late = pytest.raises(TimeoutError, match=r"within 0\.3 s")
+    with impatient(env.openenv.connection), late:
         env.step(1)
     with pytest.raises(errors.ResetNeededError):
         env.step(1)
@@ -272,12 +264,15 @@ def test_timing_adds_up(remote: Any) -> None:
     env = remote(CountingEnv, step_s=0.01)
     assert env.timing()["steps"] == 0
     env.reset()
+    begin_s = time.perf_counter()
     for _ in range(5):
         env.step(0)
+    whole_s = time.perf_counter() - begin_s
     timing = env.timing()
-    assert timing["steps"] == 5
-    assert 0.01 <= timing["environment_s"] < 0.1
-    assert all(timing[f"{name}_s"] >= 0 for name in ("encode", "wire", "queue", "decode"))
+    assert timing.pop("steps") == 5
+    assert timing["environment_s"] >= 0.01
+    assert min(timing.values()) >= 0
+    assert 5 * sum(timing.values()) <= whole_s
 
 
 def test_frames_are_the_environments(remote: Any) -> None:

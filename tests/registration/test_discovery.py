@@ -31,6 +31,11 @@ def _site_on_path(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(site))
 
 
+def said(caplog: Any) -> list[logging.LogRecord]:
+    """Return what this library has logged; the collector may, of what other tests have left."""
+    return [each for each in caplog.records if each.name.startswith("openenv_gym")]
+
+
 def test_an_installed_package_is_found_without_importing_it(install: Callable[..., Path]) -> None:
     install("ludo_env")
     assert discover(load_catalogue()) == {
@@ -54,7 +59,7 @@ def test_an_installed_package_is_found_without_importing_it(install: Callable[..
 def test_manifests_of_the_catalogue_are_not_read(install: Callable[..., Path], caplog: Any) -> None:
     install("echo_env", "this: [is not yaml")
     assert discover(load_catalogue()) == {}
-    assert not caplog.records
+    assert not said(caplog)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,7 @@ def test_a_broken_package_is_named_and_left_out(
     install("broken_env", manifest)
     install("ludo_env")
     assert list(discover(load_catalogue())) == ["openenv/Ludo-v0"]
-    (record,) = caplog.records
+    (record,) = said(caplog)
     assert record.levelno == logging.WARNING
     assert "'broken_env'" in record.getMessage()
     assert reason in record.getMessage()
@@ -116,7 +121,7 @@ def test_a_name_of_another_package_is_refused(
 ) -> None:
     package = install("thief_env", f"name: thief_env\nids: [{{id: {claimed}}}, {{id: Honest-v0}}]")
     assert list(discover(load_catalogue())) == ["openenv/Honest-v0"]
-    (record,) = caplog.records
+    (record,) = said(caplog)
     assert f"'openenv/{claimed}'" in record.getMessage()
     assert f"belongs to {owner}" in record.getMessage()
     assert str(package / "openenv.yaml") in record.getMessage()

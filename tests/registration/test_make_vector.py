@@ -341,7 +341,7 @@ def test_a_shared_server_is_not_shared_with_a_forked_child(provider: str) -> Non
         if child == 0:
             code = 1
             try:
-                signal.alarm(20)
+                signal.alarm(60)
                 gymnasium.make("openenv/CartPole-v1", server=server)
             except errors.ForkedSessionError as error:
                 code = 0 if "base_url=" in str(error) else 2

@@ -26,6 +26,7 @@ __all__ = [
     "REQUIRE",
     "SmallEngine",
     "archive_of",
+    "containers_there",
     "docker",
     "docker_client",
     "forbidden_daemon",
@@ -39,7 +40,7 @@ __all__ = [
 REQUIRE = "OPENENV_GYM_REQUIRE"  # what must be there, with commas in between: "docker"
 
 TESTBED = Path(__file__).resolve().parents[1] / "testbed"
-_START_S = 30.0
+_START_S = 60.0
 _STOP_S = 10.0
 
 
@@ -81,6 +82,19 @@ def docker() -> Iterator[Any]:
     client = docker_client()
     yield client
     client.close()
+
+
+def containers_there(client: Any, **filters: Any) -> set[str]:
+    """Return the ids of the containers that there are, those that have ended included.
+
+    docker-py asks after each of those that it has listed, and what others remove meanwhile, as in
+    tests beside this one, is an error there.
+
+    Args:
+        client: docker-py's client.
+        filters: As the daemon knows them.
+    """
+    return {each["Id"] for each in client.api.containers(all=True, filters=filters)}
 
 
 def image_of(client: Any, name: str, files: Mapping[str, bytes]) -> Any:

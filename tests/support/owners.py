@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,8 @@ class Owner:
 
     Args:
         docker: docker-py's client.
-        script: What it runs. It prints ``ready`` when its containers are there.
+        script: What it runs. It prints ``ready`` when its containers are there. One that ends by
+            itself reads a line first, which it is sent when it is known what it has.
 
     Attributes:
         process: The trainer.
@@ -32,6 +34,7 @@ class Owner:
         self._docker = docker
         self.process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(script)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -49,6 +52,10 @@ class Owner:
         self.guardians = [
             pid for pid in _children(self.process.pid) if "guardian.py" in _command(pid)
         ]
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # one that does not read may have ended
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
 
     def find(self) -> list[Any]:
         """Return the containers that name this process as their owner."""
@@ -68,10 +75,11 @@ class Owner:
 
     def end(self) -> None:
         """Wait for its end."""
-        self.process.wait(30)
-        for stream in (self.process.stdout, self.process.stderr):
+        self.process.wait(60)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream is not None
-            stream.close()
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
 
 
 def _children(parent: int) -> list[int]:

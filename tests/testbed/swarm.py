@@ -147,7 +147,8 @@ class Swarm:
         found = [f"service {each.name}" for each in self.manager.services.list()]
         found += [f"secret {each.name}" for each in self.manager.secrets.list()]
         for number, client in enumerate(self.nodes, 1):
-            found += [f"container {each.name} on node{number}" for each in client.containers.list()]
+            there = client.containers.list(ignore_removed=True)
+            found += [f"container {each.name} on node{number}" for each in there]
         return found
 
 

@@ -51,7 +51,8 @@ def test_tracebacks_are_logged_where_they_are_known() -> None:
         warnings.simplefilter("always")
         with pytest.raises(ValueError, match="below zero"):
             env.step([0, -1, -1])
-    texts = [str(each.message) for each in caught]
+    # Gymnasium's logger warns of nothing else; the collector may, of what other tests have left.
+    texts = [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
     assert len(texts) == 5
     for place, index in ((0, 1), (2, 2)):
         assert f"Received the following error from Worker-{index}" in texts[place]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from openenv_gym import errors
-from tests.vector.worlds import CountEnv, Fleet, WorldEnv, same, still
+from tests.vector.worlds import CountEnv, Fleet, GateEnv, WorldEnv, same, still
 
 
 def test_a_loss_is_an_error_that_names_its_sub_environments(fleet: Callable[..., Fleet]) -> None:
@@ -257,12 +257,12 @@ def test_restart_during_a_call(fleet: Callable[..., Fleet]) -> None:
     assert rewards.tolist() == [1, 0]
 
 
-def test_restart_during_partial_steps(fleet: Callable[..., Fleet]) -> None:
-    made = fleet(CountEnv, 4, 2, on_failure="restart", releases_gil=True)
+def test_restart_during_partial_steps(fleet: Callable[..., Fleet], gate: threading.Event) -> None:
+    made = fleet(GateEnv, 4, 2, on_failure="restart", releases_gil=True)
     env = made.env
     env.reset(seed=0)
-    env.send([0, 0, 300], [0, 1, 2])
-    made.kill(1)
+    env.send([0, 0, 1], [0, 1, 2])
+    made.kill(1, 0.0)
     batch = env.recv(min_envs=3)
     rewards = dict(zip(batch.env_ids.tolist(), batch.rewards.tolist(), strict=True))
     truncated = dict(zip(batch.env_ids.tolist(), batch.truncations.tolist(), strict=True))
@@ -285,12 +285,12 @@ def test_restart_during_partial_steps(fleet: Callable[..., Fleet]) -> None:
     assert env.step([0] * 4)[1].tolist() == [4, 4, 2, 1]
 
 
-def test_a_loss_during_partial_steps(fleet: Callable[..., Fleet]) -> None:
-    made = fleet(CountEnv, 4, 2, releases_gil=True)
+def test_a_loss_during_partial_steps(fleet: Callable[..., Fleet], gate: threading.Event) -> None:
+    made = fleet(GateEnv, 4, 2, releases_gil=True)
     env = made.env
     env.reset(seed=0)
-    env.send([0, 0, 300, 300])
-    made.kill(1)
+    env.send([0, 0, 1, 1])
+    made.kill(1, 0.0)
     with pytest.raises(errors.ConnectionLostError, match="Sub-environments 2, 3 are lost"):
         env.recv(min_envs=4)
     assert sorted(env.recv(min_envs=2).env_ids.tolist()) == [0, 1]
@@ -349,7 +349,7 @@ def test_servers_stop_all_at_once(
 
     def release(seconds: float) -> None:
         told.append(seconds)
-        together.wait(20)  # where they came one after the other, this would raise
+        together.wait(60)  # where they came one after the other, this would raise
 
     for member in env._fleet.members:
         member._release = release

@@ -55,12 +55,13 @@ def drive(provider: str, shared: int = 0) -> None:
             assert rewards.tolist() == [1.0] * NUM_ENVS
         env.send(actions)
         assert sorted(env.recv(min_envs=NUM_ENVS).env_ids.tolist()) == list(range(NUM_ENVS))
-        assert count_descriptors() - descriptors <= DESCRIPTORS_EACH * NUM_SERVERS + shared
-        assert eventually(lambda: count_threads() <= threads, 10)  # of those that started servers
+        held = descriptors + DESCRIPTORS_EACH * NUM_SERVERS + shared
+        assert eventually(lambda: count_descriptors() <= held)
+        assert eventually(lambda: count_threads() <= threads)  # of those that started servers
     finally:
         env.close()
-    assert eventually(lambda: count_descriptors() <= descriptors + shared, 10)
-    assert eventually(lambda: count_threads() <= threads, 10)  # those that stopped servers
+    assert eventually(lambda: count_descriptors() <= descriptors + shared)
+    assert eventually(lambda: count_threads() <= threads)  # those that stopped servers
 
 
 def test_a_thousand_sub_environments() -> None:
@@ -93,18 +94,20 @@ def test_two_thousand_sessions_on_one_server(many_descriptors: None) -> None:
         gc.collect()
         descriptors = count_descriptors()  # those of earlier tests may go meanwhile
         connections = [
-            Connection(server.address, {"payload_bytes": 10_000}) for _ in range(NUM_SESSIONS)
+            # The first one waits until the server has started.
+            Connection(server.address, {"payload_bytes": 10_000}, connect_timeout_s=60)
+            for _ in range(NUM_SESSIONS)
         ]
-        assert count_descriptors() <= descriptors + NUM_SESSIONS
+        assert eventually(lambda: count_descriptors() <= descriptors + NUM_SESSIONS)
         step_all(connections)
         # The bound of its pool is 64; others listen and keep house.
         assert count_threads(server.pid) <= 70
         most = memory_bytes(server.pid)
         for connection in connections:
             connection.close()
-        assert count_descriptors() <= descriptors
-        assert eventually(lambda: count_descriptors(server.pid) < 64, 30)
-        assert eventually(lambda: memory_bytes(server.pid) < 0.6 * most, 30)
+        assert eventually(lambda: count_descriptors() <= descriptors)
+        assert eventually(lambda: count_descriptors(server.pid) < 64)
+        assert eventually(lambda: memory_bytes(server.pid) < 0.6 * most)
         # And it serves as before.
         again = [Connection(server.address, {}) for _ in range(8)]
         step_all(again)
@@ -115,7 +118,7 @@ def test_two_thousand_sessions_on_one_server(many_descriptors: None) -> None:
 
 
 def step_all(connections: list[Connection]) -> None:
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + 600
     pending = [each.begin("reset", [None, None]) for each in connections]
     for each, request in zip(connections, pending, strict=True):
         assert each.finish(request, end_s) is not None

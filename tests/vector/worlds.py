@@ -186,10 +186,15 @@ class Fleet:
             members.append(Member(reopen(), first, reopen))
         self.env = RemoteVectorEnv.from_members(members, **kwargs)
 
-    def kill(self, index: int) -> None:
-        """Stop a server without a word."""
+    def kill(self, index: int, grace_s: float = 5.0) -> None:
+        """Stop a server without a word.
+
+        Args:
+            index: Which one.
+            grace_s: How long to wait for steps that run: none where they wait for the test.
+        """
         self.addresses[index].dead = True
-        self.servers[index].stop()
+        self.servers[index].stop(grace_s)
 
 
 def same(ours: Any, theirs: Any) -> None:

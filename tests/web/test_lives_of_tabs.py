@@ -46,7 +46,15 @@ def blocked() -> Iterator[None]:
 
 
 class Line:
-    """A browser's connection, as the program of the page has it."""
+    """A browser's connection, as the program of the page has it.
+
+    Attributes:
+        told: What was sent.
+        said: What it is going to say; None hangs up.
+        flows: While it is not set, sending waits.
+        sending: Set when something is being sent.
+        heard: Set when it is listened to; from then on it is the latest one that is told.
+    """
 
     def __init__(self, tab: Tab) -> None:
         self.query_params = {"tab": tab.name}
@@ -54,6 +62,12 @@ class Line:
         self.said: asyncio.Queue[Any] = asyncio.Queue()
         self.flows = asyncio.Event()
         self.flows.set()
+        self.sending = asyncio.Event()
+        self.heard = asyncio.Event()
+
+    def texts(self) -> list[str]:
+        """Return what was sent of what tests say."""
+        return [each["text"] for each in self.told if each["kind"] == "trouble"]
 
     async def accept(self) -> None:
         pass
@@ -62,20 +76,29 @@ class Line:
         pass
 
     async def send_json(self, message: dict[str, Any]) -> None:
+        self.sending.set()
         await self.flows.wait()
         await asyncio.sleep(0.01)
         self.told.append(message)
 
     async def receive_json(self) -> Any:
+        self.heard.set()
         said = await self.said.get()
         if said is None:
             raise WebSocketDisconnect
         return said
 
 
-def connected(made: Site, tab: Tab) -> tuple[Line, asyncio.Task[None]]:
+async def connected(made: Site, tab: Tab) -> tuple[Line, asyncio.Task[None]]:
     line: Any = Line(tab)
-    return line, asyncio.create_task(serve_tab(line, made.tabs))
+    serving = asyncio.create_task(serve_tab(line, made.tabs))
+    await line.heard.wait()
+    return line, serving
+
+
+async def soon(condition: Callable[[], bool]) -> bool:
+    """Tell whether a condition holds, at the latest after a while; the loop goes on meanwhile."""
+    return await asyncio.to_thread(eventually, condition)
 
 
 def loaded(made: Site) -> Callable[[], str]:
@@ -93,19 +116,16 @@ def test_a_tab_that_has_connected_again_outlives_its_earlier_connection() -> Non
         tab.open({})
 
         async def connect_twice() -> None:
+            first, serving_first = await connected(made, tab)
             tab.leave()  # it has been loaded
-            first, serving_first = connected(made, tab)
-            await asyncio.sleep(0.05)
-            second, serving_second = connected(made, tab)
-            await asyncio.sleep(0.05)
+            second, serving_second = await connected(made, tab)
             first.said.put_nowait(None)  # only now it is noticed that this one is dead
             await serving_first
             await asyncio.sleep(3 * UNUSED_S)
             assert made.tabs.get(tab.name) is tab
             await asyncio.to_thread(tab.reset, 1, None)
             await asyncio.to_thread(tab.step, {"action": 3})
-            await asyncio.sleep(0.1)
-            assert second.told[-1]["step"] == 1
+            assert await soon(lambda: bool(second.told) and second.told[-1].get("step") == 1)
             second.said.put_nowait(None)
             await serving_second
 
@@ -119,19 +139,19 @@ def test_what_is_new_goes_to_the_latest_connection_alone() -> None:
         tab.open({})
 
         async def connect_twice() -> None:
-            first, serving_first = connected(made, tab)
+            first, serving_first = await connected(made, tab)
             first.flows.clear()
             tab.outlet.say(kind="trouble", text="to the first")
-            await asyncio.sleep(0.05)
-            second, serving_second = connected(made, tab)
+            await first.sending.wait()
+            second, serving_second = await connected(made, tab)
             first.flows.set()
-            await asyncio.sleep(0.05)
+            assert await soon(lambda: first.texts() == ["to the first"])
+            said = []
             for number in range(5):
-                tab.outlet.say(kind="trouble", text=str(number))
-                await asyncio.sleep(0.05)
-            assert [each["text"] for each in first.told] == ["to the first"]
-            said = [each["text"] for each in second.told if each["kind"] == "trouble"]
-            assert said == ["0", "1", "2", "3", "4"]
+                said.append(str(number))
+                tab.outlet.say(kind="trouble", text=said[-1])
+                assert await soon(lambda: second.texts() == said)
+            assert first.texts() == ["to the first"]
             for line, serving in ((first, serving_first), (second, serving_second)):
                 line.said.put_nowait(None)
                 await serving
@@ -140,7 +160,18 @@ def test_what_is_new_goes_to_the_latest_connection_alone() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_environment_may_take_longer_to_make_than_a_tab_is_kept_unused() -> None:
+def test_an_environment_may_take_longer_to_make_than_a_tab_is_kept_unused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[bool] = []
+    leave = Tab.leave
+
+    def leave_what_is_there(tab: Tab) -> None:
+        kept.append(made.tabs.get(tab.name) is tab and tab.session_name != "")
+        leave(tab)
+
+    monkeypatch.setattr(Tab, "leave", leave_what_is_there)
+
     class SlowEnv(CountingEnv):
         def __init__(self) -> None:
             time.sleep(3 * UNUSED_S)
@@ -148,9 +179,8 @@ def test_an_environment_may_take_longer_to_make_than_a_tab_is_kept_unused() -> N
 
     with site(create_app(SlowEnv)) as made:
         name = loaded(made)()
-        tab = made.tabs.get(name)
-        assert tab is not None and tab.session_name
-        # From now on its browser has to come.
+        assert kept == [True]
+        # From then on its browser has to come.
         assert eventually(lambda: made.tabs.get(name) is None)
         assert eventually(lambda: not len(made.server.sessions))
 
@@ -172,11 +202,12 @@ def test_a_tab_whose_environment_is_busy_holds_up_no_other() -> None:
 
         thread = threading.Thread(target=step)
         thread.start()
-        assert BlockingEnv.entered.wait(10)
+        assert BlockingEnv.entered.wait(60)
         busy.leave()
-        assert eventually(lambda: made.tabs.get(busy.name) is None, 5)
+        # The step ends after 30 s, where nobody opens its gate.
+        assert eventually(lambda: made.tabs.get(busy.name) is None, 20)
         idle.leave()
-        assert eventually(lambda: len(made.server.sessions) <= 1, 5)  # the busy one's, at most
+        assert eventually(lambda: len(made.server.sessions) <= 1, 20)  # the busy one's, at most
         thread.join(20)
         assert isinstance(told[0], errors.SessionClosedError)  # not held up itself
 
@@ -187,7 +218,7 @@ def test_a_browser_that_says_that_it_leaves_ends_its_session_at_once() -> None:
         tab.open({})
 
         async def leave() -> None:
-            line, serving = connected(made, tab)
+            line, serving = await connected(made, tab)
             line.said.put_nowait({"do": "leave"})
             await serving
 
@@ -214,7 +245,7 @@ def test_a_tab_that_is_closed_while_it_opens_leaves_no_session() -> None:
     class SlowEnv(CountingEnv):
         def __init__(self) -> None:
             began.set()
-            assert go.wait(10)
+            assert go.wait(90)
             super().__init__()
 
     with site(create_app(SlowEnv)) as made:
@@ -229,12 +260,12 @@ def test_a_tab_that_is_closed_while_it_opens_leaves_no_session() -> None:
 
         thread = threading.Thread(target=open_)
         thread.start()
-        assert began.wait(10)
+        assert began.wait(60)
         closing = threading.Thread(target=tab.close)
         closing.start()
-        closing.join(5)
+        closing.join(60)
         assert not closing.is_alive()
         go.set()
-        thread.join(10)
+        thread.join(60)
         assert isinstance(told[0], errors.SessionClosedError)
-        assert eventually(lambda: not len(made.server.sessions), 10)
+        assert eventually(lambda: not len(made.server.sessions))

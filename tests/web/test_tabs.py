@@ -53,7 +53,7 @@ def news(tab: Tab) -> list[dict[str, Any]]:
 
     async def take() -> list[dict[str, Any]]:
         line = tab.outlet.connect(asyncio.get_running_loop())
-        return await asyncio.wait_for(tab.outlet.take(line), 10)
+        return await asyncio.wait_for(tab.outlet.take(line), 60)
 
     return asyncio.run(take())
 

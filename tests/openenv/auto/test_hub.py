@@ -16,7 +16,7 @@ from openenv_gym.openenv.auto import hub as hub_module
 from openenv_gym.openenv.auto.hub import HubRepo, find_space, parse_repo, reach_space
 from tests.support.fake_hub import FakeHub
 from tests.support.fake_openenv import FakeOpenEnv
-from tests.support.ports import refusing_port
+from tests.support.ports import reserved_port
 
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -108,7 +108,7 @@ def test_where_a_space_is(hub: FakeHub) -> None:
 
 
 def test_a_hub_that_does_not_answer_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
-    with refusing_port() as port:
+    with reserved_port() as port:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
         assert find_space(HubRepo("ann", "labyrinth")).url == "https://ann-labyrinth.hf.space"
 

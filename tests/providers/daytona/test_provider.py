@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,9 @@ def test_a_url_that_expires_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> Non
     signed = SignedAddress(sign, "daytona:x")
     assert signed.uri == "wss://8000-1.proxy.example:443/ws"
     assert signed.uri == "wss://8000-1.proxy.example:443/ws"
-    monkeypatch.setattr(address.time, "monotonic", lambda: signed._until_s + 1)
+    # In that module alone: threads of other tests have clocks, too.
+    later = types.SimpleNamespace(monotonic=lambda: signed._until_s + 1)
+    monkeypatch.setattr(address, "time", later)
     assert signed.uri == "wss://8000-2.proxy.example:443/ws"
     assert made == [3600, 3600]
 

@@ -16,7 +16,9 @@ from openenv_gym.client import Connection
 from openenv_gym.doctor.attack import room
 from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker import DockerServer
+from openenv_gym.providers.docker.daemon import OWNER_LABEL
 from openenv_gym.providers.docker.images import BaseImages
+from openenv_gym.providers.owner import Owner
 from tests.support.images import image
 
 
@@ -88,7 +90,8 @@ class Attack:
     opened: list[Attack] = []
 
     def __init__(self, server: DockerServer, **options: Any) -> None:
-        options.setdefault("timeout_s", 60)
+        # A container takes as long as it takes to start, which on a busy machine may be long.
+        options = {"timeout_s": 60, "connect_timeout_s": 60, **options}
         self.connection = Connection(
             server.address, {}, token=server.token, why_lost=server.why_lost, **options
         )
@@ -104,6 +107,13 @@ class Attack:
 @pytest.fixture
 def attack(attacker: MakeServer) -> Attack:
     return Attack(attacker())
+
+
+def ours(docker: Any) -> set[str]:
+    """Return the containers of this process; other tests have some of the same image."""
+    found = docker.api.containers(all=True, filters={"label": OWNER_LABEL})
+    owner = str(Owner.current())
+    return {each["Id"] for each in found if each["Labels"][OWNER_LABEL] == owner}
 
 
 @contextlib.contextmanager

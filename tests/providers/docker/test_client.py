@@ -9,6 +9,7 @@ import pytest
 
 from echo_env import CallToolAction, EchoAction, EchoEnv
 from openenv_gym import GenericEnvClient
+from tests.providers.docker.conftest import ours
 from tests.support.images import image
 from tests.support.waiting import eventually
 
@@ -16,13 +17,9 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.container
 
 
-def containers_of(docker: Any, name: str) -> int:
-    return len(docker.containers.list(all=True, filters={"ancestor": name}))
-
-
 def test_a_client_starts_its_container_and_removes_it(docker: Any) -> None:
     name = image("echo_env")
-    before = containers_of(docker, name)
+    before = ours(docker)
 
     async def play() -> None:
         async with EchoEnv.from_docker_image(name) as client:
@@ -35,10 +32,10 @@ def test_a_client_starts_its_container_and_removes_it(docker: Any) -> None:
             await other.reset()
             assert (await other.state()).step_count == 0
             assert (await client.state()).step_count == 1
-            assert containers_of(docker, name) == before + 1
+            assert len(ours(docker) - before) == 1
 
     asyncio.run(play())
-    assert eventually(lambda: containers_of(docker, name) == before)
+    assert eventually(lambda: not ours(docker) - before)
 
 
 def test_the_blocking_clients(docker: Any) -> None:

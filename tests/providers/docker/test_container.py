@@ -17,6 +17,7 @@ from openenv_gym.providers import DockerProvider, Resources, ServerTarget
 from openenv_gym.providers.docker import DockerServer
 from openenv_gym.providers.docker.hardening import ContainerLimits
 from tests.providers.docker.conftest import Attack, MakeServer
+from tests.support.engines import containers_there
 from tests.support.images import image
 
 
@@ -87,12 +88,12 @@ def test_it_is_removed_with_everything_made_for_it(docker: Any, echo: DockerServ
     assert sorted(os.listdir(source)) == ["s", "s.key"]
     with_key = Path(source, "s.key").stat()
     assert with_key.st_size == 32
-    Connection(echo.address, {}).close()
+    Connection(echo.address, {}, connect_timeout_s=60).close()
     assert os.listdir(source) == ["s"]
     echo.stop()
     echo.stop()
     assert not Path(source).parent.exists()
-    assert not docker.containers.list(all=True, filters={"id": echo.container_id})
+    assert not containers_there(docker, name=echo.container_id)
     lost = echo.why_lost()
     assert isinstance(lost, errors.ServerDiedError)
     assert "was stopped" in str(lost)
@@ -130,8 +131,8 @@ def test_only_a_port_costs_the_isolation_from_the_network(
         assert server.token is not None
         assert server.token not in str(found)
         with pytest.raises(errors.UnauthorizedError):
-            Connection(server.address, {}, token="guessed")
-        connection = Connection(server.address, {}, token=server.token)
+            Connection(server.address, {}, token="guessed", connect_timeout_s=60)
+        connection = Connection(server.address, {}, token=server.token, connect_timeout_s=60)
         connection.call("reset", [None, None])
         connection._drop()  # and resumed
         connection.call("step", ["hello"])
@@ -196,7 +197,7 @@ def test_a_server_that_ends_at_start_says_why(docker: Any, attacker_image: str) 
     server = provider.start(ServerTarget("no_such_package"))
     try:
         with pytest.raises(errors.ServerDiedError, match=r"(?s)ended with code 1.*no_such_package"):
-            Connection(server.address, {}, why_lost=server.why_lost)
+            Connection(server.address, {}, why_lost=server.why_lost, connect_timeout_s=60)
     finally:
         server.stop()
 
@@ -207,11 +208,15 @@ def test_a_server_that_exits_in_a_step(attacker: MakeServer) -> None:
         session.run("import os; os._exit(7)")
 
 
-def test_containers_of_owners_that_are_gone_are_swept(docker: Any, attacker_image: str) -> None:
+def test_containers_of_owners_that_are_gone_are_swept(
+    docker: Any, attacker_image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For what a guardian left, because it was killed as well."""
     from openenv_gym.providers.docker import daemon
     from openenv_gym.providers.owner import Owner
 
+    # As on another machine: whoever else uses the daemon for the first time sweeps, too.
+    monkeypatch.setattr("openenv_gym.providers.owner._place", lambda: f"test:{os.getpid()}")
     place = Owner.current().place
     gone = docker.containers.create(
         attacker_image, "true", labels={daemon.OWNER_LABEL: f"{os.getpid()}:12345:{place}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 import textwrap
@@ -159,10 +160,11 @@ def test_connections_to_the_daemon_are_shared(docker: Any) -> None:
     client = daemon._make_client(sys.modules["docker"], daemon.daemon_address(), 30)
     try:
         client.ping()
-        before = count_descriptors()
+        gc.collect()
+        before = count_descriptors()  # those of earlier tests may go meanwhile
         for number in range(30):
             with pytest.raises(sys.modules["docker"].errors.NotFound):
                 client.api.inspect_container(f"nobody-{number}")
-        assert count_descriptors() == before
+        assert count_descriptors() <= before
     finally:
         client.close()

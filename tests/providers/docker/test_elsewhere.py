@@ -20,6 +20,7 @@ import pytest
 
 import openenv_gym  # noqa: F401  # registers the ids
 from openenv_gym.providers import DockerProvider
+from tests.providers.docker.conftest import ours
 from tests.support.images import image
 from tests.testbed.engine import DEFAULT_HOST
 
@@ -61,18 +62,19 @@ def over_tcp() -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        accepting.join(5)
+        accepting.join(60)
         for end in ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
         for end in ends:
             end.close()
 
 
 def test_a_daemon_on_another_machine(docker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     image("gymnasium")
+    before = ours(docker)
     with over_tcp() as host:
         monkeypatch.setenv("DOCKER_HOST", host)
         env = gymnasium.make("openenv/CartPole-v1", provider=DockerProvider(build="never"))
@@ -80,13 +82,10 @@ def test_a_daemon_on_another_machine(docker: Any, monkeypatch: pytest.MonkeyPatc
         assert np.array_equal(env.reset(seed=1)[0], local.reset(seed=1)[0])
         for action in (1, 0, 1, 0, 1, 1):
             assert np.array_equal(env.step(action)[0], local.step(action)[0])
-        (ours,) = [
-            each
-            for each in docker.containers.list(filters={"label": "openenv.owner"})
-            if each.labels["openenv.owner"].split(":")[0] == str(os.getpid())
-        ]
-        assert ours.attrs["HostConfig"]["NetworkMode"] == "none"
-        assert ours.attrs["Mounts"] == []
+        (new,) = ours(docker) - before
+        found = docker.api.inspect_container(new)
+        assert found["HostConfig"]["NetworkMode"] == "none"
+        assert found["Mounts"] == []
         env.close()
         local.close()
         from openenv_gym.providers.docker.daemon import connect_daemon

@@ -99,7 +99,7 @@ def test_a_cut_connection_loses_no_step_and_repeats_none(
 ) -> None:
     network = CuttingAddress(counting.address)
     options = {"payload_bytes": 50_000}
-    connection = Connection(network, options, why_lost=counting.why_lost)
+    connection = Connection(network, options, why_lost=counting.why_lost, connect_timeout_s=60)
     connection.call("reset", [None, None])
     rng = np.random.default_rng(1)
     for number in range(1, 60):
@@ -114,7 +114,8 @@ def test_a_cut_connection_loses_no_step_and_repeats_none(
 
 def test_a_cut_during_a_reset_and_a_long_step(counting: DockerServer) -> None:
     network = CuttingAddress(counting.address)
-    connection = Connection(network, {"step_s": 0.3, "reset_s": 0.3}, why_lost=counting.why_lost)
+    slow = {"step_s": 0.3, "reset_s": 0.3}
+    connection = Connection(network, slow, why_lost=counting.why_lost, connect_timeout_s=60)
     network.cut_down = 0
     assert connection.call("reset", [None, None]).value[0]["count"].tolist() == [0, 1, 0]
     network.cut_down = 0

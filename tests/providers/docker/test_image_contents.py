@@ -224,7 +224,11 @@ def serving(docker: Any, directory: Path, python: str, numpy: str) -> Iterator[C
         server = DockerProvider(image=name, build="never").start(ServerTarget(f"{package}.app:app"))
         try:
             connection = Connection(
-                server.address, {}, token=server.token, why_lost=server.why_lost, timeout_s=60
+                server.address,
+                {},
+                token=server.token,
+                why_lost=server.why_lost,
+                connect_timeout_s=60,
             )
             yield connection
             connection.close()

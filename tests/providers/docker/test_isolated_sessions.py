@@ -17,6 +17,7 @@ from openenv_gym.providers.docker import DockerServer
 from openenv_gym.registration import lookup
 from openenv_gym.registration.make_vector import make_vector_env
 from tests.providers.docker.conftest import Attack
+from tests.support.engines import containers_there
 from tests.support.images import image
 from tests.support.waiting import eventually
 
@@ -301,7 +302,7 @@ def test_a_container_that_may_not_change_users_serves_nothing(
     monkeypatch.setattr(container, "container_options", without)
     server = DockerProvider(image=attacker_image, build="never").start(_target(2))
     with pytest.raises(errors.ServerDiedError) as caught:
-        Connection(server.address, {}, timeout_s=60, why_lost=server.why_lost)
+        Connection(server.address, {}, connect_timeout_s=60, why_lost=server.why_lost)
     assert "IsolationError: Sessions of an environment that runs untrusted" in caught.value.log
     server.stop()
 
@@ -319,7 +320,7 @@ def test_where_the_daemon_is_elsewhere(attacker_image: str, reach: str) -> None:
     provider = DockerProvider(image=attacker_image, build="never", reach=reach)
     server = provider.start(_target(2))
     assert isinstance(server, DockerServer)
-    sessions = [Attack(server, connect_timeout_s=60) for _ in range(2)]
+    sessions = [Attack(server) for _ in range(2)]
     assert len({facts(each)["uid"] for each in sessions}) == 2
     for session in sessions:
         session.connection.close()
@@ -353,9 +354,9 @@ def test_fewer_servers_than_sub_environments(docker: Any) -> None:
     env._fleet.members[0].discard()
     assert all(docker.containers.get(name).status == "running" for name in names)
     env._fleet.members[1].discard()
-    assert eventually(lambda: len(_existing(docker, names)) == 1, 30)
+    assert eventually(lambda: len(_existing(docker, names)) == 1)
     env.close()
-    assert eventually(lambda: not _existing(docker, names), 30)
+    assert eventually(lambda: not _existing(docker, names))
 
 
 def test_a_lost_session_is_replaced_beside_the_others(docker: Any) -> None:
@@ -400,7 +401,7 @@ def _kill_session(docker: Any, name: str, lines: list[list[str]], session: str) 
 
 
 def _existing(docker: Any, names: set[str]) -> set[str]:
-    return names & {each.name for each in docker.containers.list(all=True)}
+    return {name for name in names if containers_there(docker, name=name)}
 
 
 def test_sessions_do_not_meet_on_the_loopback_interface(house: DockerServer) -> None:

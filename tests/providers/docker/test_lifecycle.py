@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openenv_gym.providers.docker.daemon import sweep
 from tests.support.images import image
 from tests.support.owners import Owner
 from tests.support.waiting import eventually
@@ -28,6 +30,7 @@ _OWNER = """
     for env in envs:
         env.reset()
     print("ready", flush=True)
+    sys.stdin.readline()  # or it might end before anybody knows what it has
 """
 
 
@@ -39,16 +42,16 @@ def script(body: str, count: int) -> str:
 @pytest.mark.parametrize(
     ("body", "signum", "count"),
     [
-        pytest.param("time.sleep(60)", signal.SIGKILL, 8, id="SIGKILL"),
-        pytest.param("time.sleep(60)", signal.SIGINT, 2, id="Ctrl-C"),
-        pytest.param("time.sleep(60)", signal.SIGTERM, 2, id="SIGTERM"),
+        pytest.param("time.sleep(600)", signal.SIGKILL, 8, id="SIGKILL"),
+        pytest.param("time.sleep(600)", signal.SIGINT, 2, id="Ctrl-C"),
+        pytest.param("time.sleep(600)", signal.SIGTERM, 2, id="SIGTERM"),
         pytest.param("raise RuntimeError('oh')", None, 2, id="exception"),
         pytest.param("os._exit(3)", None, 2, id="os._exit"),
         pytest.param("", None, 2, id="end without close"),
         pytest.param("[env.close() for env in envs]", None, 2, id="close"),
         pytest.param(
             # It still holds every descriptor that it inherited.
-            "os.fork() == 0 and (time.sleep(8), os._exit(0)); time.sleep(60)",
+            "os.fork() == 0 and (time.sleep(100), os._exit(0)); time.sleep(600)",
             signal.SIGKILL,
             2,
             id="SIGKILL with a forked child",
@@ -62,7 +65,7 @@ def test_nothing_outlives_its_owner(docker: Any, body: str, signum: int | None, 
         assert len(owner.containers) == count
         owner.process.send_signal(signum)
     owner.end()
-    assert eventually(lambda: not owner.leftovers(), 40), owner.leftovers()
+    assert eventually(lambda: not owner.leftovers(), 60), owner.leftovers()
 
 
 def test_a_forked_child_that_exits_first_takes_nothing_along(docker: Any) -> None:
@@ -80,20 +83,23 @@ def test_a_forked_child_that_exits_first_takes_nothing_along(docker: Any) -> Non
     """
     done = subprocess.run(
         [sys.executable, "-c", script(body, 2)],
-        input="\n",
+        input="\n\n",
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
     )
     assert done.stdout.endswith("done\n"), done.stderr
 
 
 @pytest.mark.parametrize("reach", ["socket", "exec", "port"])
-def test_a_server_ends_by_itself_where_its_guardian_was_killed_too(docker: Any, reach: str) -> None:
+def test_a_server_ends_by_itself_where_its_guardian_was_killed_too(
+    docker: Any, reach: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     image("echo_env")
+    place = f"test:{uuid.uuid4().hex}"  # on a machine of its own: nobody else sweeps
     body = f"""
-        from openenv_gym.providers import DockerProvider
+        from openenv_gym.providers import DockerProvider, owner
+        owner._place = lambda: {place!r}
         env = gymnasium.make("openenv/Echo-v0", provider=DockerProvider(reach={reach!r}))
         env.reset()
         from openenv_gym.providers.guardian import guardian
@@ -101,18 +107,21 @@ def test_a_server_ends_by_itself_where_its_guardian_was_killed_too(docker: Any, 
         os.kill(os.getpid(), signal.SIGKILL)
     """
     owner = Owner(docker, script(body, 0))
-    owner.end()
-    assert eventually(lambda: bool(owner.find()), 5)
-    assert eventually(lambda: all(each["State"] == "exited" for each in owner.find()), 20)
-    from openenv_gym.providers.docker.daemon import sweep
+    try:
+        owner.end()
+        assert eventually(lambda: [each["State"] for each in owner.find()] == ["exited"])
+        mounts = [mount["Source"] for each in owner.find() for mount in each["Mounts"]]
+        assert len(mounts) == (reach == "socket")
+        monkeypatch.setattr("openenv_gym.providers.owner._place", lambda: place)
+        sweep(docker)  # as the next process does that uses the daemon
+        assert owner.find() == []
+        assert not any(Path(mount).parent.exists() for mount in mounts)
+    finally:
+        for each in owner.find():
+            docker.api.remove_container(each["Id"], force=True)
 
-    mounts = [mount["Source"] for each in owner.find() for mount in each["Mounts"]]
-    assert len(mounts) == (reach == "socket")
-    sweep(docker)  # as the next process does that uses the daemon
-    assert owner.find() == []
-    assert not any(Path(mount).parent.exists() for mount in mounts)
 
-
+@pytest.mark.timeout(600)  # it starts two dozen
 def test_interrupted_starts_leave_nothing(docker: Any) -> None:
     """Ctrl-C at any moment, also while the daemon is creating the container."""
     image("echo_env")
@@ -128,12 +137,12 @@ def test_interrupted_starts_leave_nothing(docker: Any) -> None:
             except KeyboardInterrupt:
                 timer.join()
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
     """
     owner = Owner(docker, script(body, 0))
     assert owner.process.stdout is not None
     ready = owner.process.stdout.readline()
-    assert ready == "ready\n", owner.process.communicate(timeout=5)[1]
-    assert eventually(lambda: owner.find() == [], 5)
+    assert ready == "ready\n", owner.process.communicate(timeout=60)[1]
+    assert eventually(lambda: owner.find() == [])
     owner.process.kill()
     owner.end()

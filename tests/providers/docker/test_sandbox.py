@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import textwrap
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +19,7 @@ from openenv_gym.providers import DockerProvider, Mount, Network, Resources, San
 from openenv_gym.providers.docker.hardening import ContainerLimits, container_options
 from tests.providers.docker.conftest import Attack, MakeServer
 from tests.support.images import python_image
+from tests.support.waiting import eventually
 
 
 pytestmark = pytest.mark.container
@@ -57,7 +58,7 @@ def upstream() -> Iterator[int]:
                 sock, _ = listener.accept()
             except OSError:
                 return
-            with sock:
+            with sock, contextlib.suppress(OSError):
                 if sock.recv(100):
                     sock.sendall(b"HELLO")
 
@@ -209,7 +210,7 @@ def test_options_of_a_container_without_any() -> None:
             """
             import threading, time
             for _ in range(100):
-                threading.Thread(target=time.sleep, args=(2,), daemon=True).start()
+                threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
             """,
         ),
         (
@@ -219,7 +220,7 @@ def test_options_of_a_container_without_any() -> None:
             import os, time
             for _ in range(100):
                 if os.fork() == 0:
-                    time.sleep(2)
+                    time.sleep(20)
                     os._exit(0)
             """,
         ),
@@ -244,7 +245,13 @@ def test_each_limit_has_an_error(
         with pytest.raises(cls, match="ran out of") as caught:
             connection.call("step", [textwrap.dedent(code)])
         assert "last words" in caught.value.log
-        time.sleep(2.5)
-        connection.call("step", ["held = None"])  # the server goes on
+
+        def goes_on() -> bool:
+            with contextlib.suppress(cls):
+                connection.call("step", ["held = None"])
+                return True
+            return False
+
+        assert eventually(goes_on)  # at the latest when it has more again
     finally:
         connection.close()

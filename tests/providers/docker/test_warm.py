@@ -20,6 +20,7 @@ from openenv_gym.providers import DockerProvider, ServerTarget
 from openenv_gym.providers.docker import admission
 from openenv_gym.providers.docker.admission import creating, removing
 from openenv_gym.providers.docker.warm import WarmPool
+from tests.support.engines import containers_there
 from tests.support.images import image
 from tests.support.waiting import eventually
 
@@ -159,6 +160,7 @@ def test_a_provider_is_copied_without_its_containers() -> None:
 def test_so_many_are_created_at_once() -> None:
     inside, most = 0, 0
     lock = threading.Lock()
+    both = threading.Barrier(2)  # there are two at once, however the threads are given a processor
 
     def create() -> None:
         nonlocal inside, most
@@ -166,7 +168,8 @@ def test_so_many_are_created_at_once() -> None:
             with lock:
                 inside += 1
                 most = max(most, inside)
-            time.sleep(0.02)
+            both.wait(60)
+            time.sleep(0.02)  # for a third, if one came
             with removing("a daemon", 2), lock:  # which does not wait for creating
                 inside -= 1
 
@@ -196,6 +199,10 @@ def test_real_containers(docker: Any) -> None:
     for _ in range(3):
         server: Any = provider.start(AGAIN)
         ids.append(server.container_id)
+        # Where the other one were not there yet, it might come after this one goes back, and be
+        # the next to be taken.
+        assert provider._pool is not None
+        _wait(provider._pool, 1)
         connection = Connection(
             server.address, {}, token=server.token, why_lost=server.why_lost, connect_timeout_s=60
         )
@@ -204,13 +211,10 @@ def test_real_containers(docker: Any) -> None:
         server.stop()
     assert len(set(ids)) == 1
 
-    def there() -> set[str]:
-        return {each.name for each in docker.containers.list(all=True)}
-
-    assert there() & set(ids)
-    assert provider._pool is not None
+    assert containers_there(docker, name=ids[0])
     _wait(provider._pool, 2)
     made = {server.container_id for server in provider._pool._idle[AGAIN]}
     del provider
     gc.collect()
-    assert eventually(lambda: not there() & (set(ids) | made))
+    gone = set(ids) | made
+    assert eventually(lambda: not any(containers_there(docker, name=name) for name in gone))

@@ -27,7 +27,7 @@ def test_workers_in_a_container(attacker_image: str, reach: str) -> None:
     provider = DockerProvider(image=attacker_image, build="never", workers=2, reach=reach)
     server = provider.start(ServerTarget("attacker:app", num_envs=2))
     assert isinstance(server, DockerServer)
-    sessions = [Attack(server, connect_timeout_s=60) for _ in range(4)]
+    sessions = [Attack(server) for _ in range(4)]
     found = [session.run(_WHO) for session in sessions]
     assert len({pid for pid, _, _ in found}) == 2
     assert all(user >= 20_000 and rights == 0 for _, user, rights in found)

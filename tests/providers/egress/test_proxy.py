@@ -49,7 +49,7 @@ def socket_path() -> Iterator[str]:
 
 
 def _ask(sock: socket.socket, text: str) -> bytes:
-    sock.settimeout(20)
+    sock.settimeout(60)
     sock.sendall(text.encode())
     return sock.recv(1000)
 
@@ -110,7 +110,7 @@ def test_through_the_relay(
     finally:
         assert relay.stdin is not None
         relay.stdin.close()
-        assert relay.wait(20) == 0
+        assert relay.wait(60) == 0
         way_out.close()
 
 

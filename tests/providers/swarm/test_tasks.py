@@ -102,7 +102,7 @@ def test_a_task_is_confined(one: Swarm, attacker: MakeServer) -> None:
     inside.close()
     server.stop()
     volume = one.manager.volumes.get("openenv-test-volume")
-    assert eventually(lambda: not one.nodes[0].containers.list(all=True), 30)
+    assert eventually(lambda: not one.nodes[0].containers.list(all=True, ignore_removed=True))
     volume.remove()
 
 
@@ -281,7 +281,7 @@ def test_the_stack_for_people(one: Swarm, swarm_image: str, monkeypatch: Any) ->
     finally:
         subprocess.run([*stack, "rm", "openenv"], cwd=ROOT, env=environment, check=True)
         secret.remove()
-        removed = eventually(lambda: not one.nodes[0].containers.list(), 60)
+        removed = eventually(lambda: not one.nodes[0].containers.list(ignore_removed=True), 60)
         # Its own network, beside the engine's.
         assert removed and eventually(lambda: not one.manager.networks.list(names=["openenv_"]), 30)
 

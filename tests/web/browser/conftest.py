@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.ports import keep_port
 from tests.support.waiting import eventually
 
 
@@ -37,9 +38,7 @@ class PageServer:
     """A server with a page, started by command; it can be killed and started again."""
 
     def __init__(self, folder: Path, environment: str, *arguments: str) -> None:
-        with socket.socket() as trial:  # the port is to stay the same
-            trial.bind(("127.0.0.1", 0))
-            self.port = trial.getsockname()[1]
+        self._kept, self.port = keep_port()  # it is to stay the same
         self.url = f"http://127.0.0.1:{self.port}"
         self._log_path = folder / f"log-{self.port}"
         self._command = [
@@ -68,12 +67,13 @@ class PageServer:
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def close(self) -> None:
         assert self.process is not None
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
+        self._kept.close()
 
 
 @pytest.fixture
