@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.engines import missing
+from tests.support.ports import reserved_port
 
 
 __all__ = ["ImageRegistry", "image_registry"]
 
-_START_S = 20.0
+_START_S = 90.0
 _END_S = 10.0
 
 _CONFIG = """\
@@ -70,25 +71,24 @@ def image_registry(directory: Path) -> Iterator[ImageRegistry]:
     program = shutil.which("docker-registry")
     if program is None:
         missing("registry", "docker-registry is not installed (Debian has a package of this name)")
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{trial.getsockname()[1]}"
     passwords, config, login = (directory / name for name in ("passwords", "config.yml", "login"))
     passwords.write_text(f"{_USER}:{_BCRYPT}\n")
     storage = directory / "storage"
-    config.write_text(_CONFIG.format(storage=storage, address=address, passwords=passwords))
     login.mkdir()
-    (login / "config.json").write_text(json.dumps({"auths": {address: {"auth": _auth()}}}))
     log = directory / "log"
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(
-            [program, "serve", str(config)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        ) as process,
-    ):
+    with contextlib.ExitStack() as stack:
+        address = f"127.0.0.1:{stack.enter_context(reserved_port())}"
+        config.write_text(_CONFIG.format(storage=storage, address=address, passwords=passwords))
+        (login / "config.json").write_text(json.dumps({"auths": {address: {"auth": _auth()}}}))
+        output = stack.enter_context(log.open("wb"))
+        process = stack.enter_context(
+            subprocess.Popen(
+                [program, "serve", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        )
         try:
             end_s = time.monotonic() + _START_S
             while not _answers(address):
