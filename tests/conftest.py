@@ -1,4 +1,4 @@
-"""The fixture `docker` and the markers of tests that are left out unless they are named."""
+"""The fixture `docker`, markers of tests that run only where they are named, and Hypothesis."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.engines import docker, need_docker
 from tests.support.images import ALWAYS_BUILT
@@ -17,6 +18,14 @@ LEFT_OUT = ("browser", "images", "llm", "long", "swarm", "trainers")
 """Markers of tests that only run where ``-m`` names them."""
 
 _ENVIRONMENTS = Path(__file__).parent / "envs"
+
+# The same examples in each run, and no limit of time for any of them: a change is not refused for
+# what chance finds in something else, nor because a machine had other things to do for a moment.
+# `--hypothesis-profile=default` looks for more.
+settings.register_profile(
+    "openenv", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("openenv")
 
 
 def pytest_configure() -> None:
