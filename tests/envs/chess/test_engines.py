@@ -119,7 +119,8 @@ def test_more_skill_wins() -> None:
 @pytest.mark.parametrize("strength", [{"elo": 1400}, {"time_s": 0.02}], ids=str)
 def test_what_depends_on_the_clock_plays(strength: dict[str, Any]) -> None:
     env = make(opponent="stockfish", **strength)
-    assert len(play(env, 5, 0)) == 6
+    # It may win within these moves, upon which there is a reset more.
+    assert sum(len(seen) == 5 for seen in play(env, 5, 0)) == 5
     env.close()
 
 
