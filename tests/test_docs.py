@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.images import python_image
 from tests.support.pages import Block, blocks_of, differs, runs_of, script_of
+from tests.support.ports import reserved_port
 
 
 ROOT = Path(__file__).parents[1]
@@ -63,12 +64,14 @@ def test_the_code_of_a_page(blocks: list[Block], marker: str, tmp_path: Path) ->
     script, steps = script_of(blocks)
     if missing := [tool for tool in TOOLS if f"{tool} " in script and shutil.which(tool) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
-    ports = {number: str(_free_port()) for number in re.findall(PORTS, script)}
+    with contextlib.ExitStack() as kept:
+        numbers = sorted({*re.findall(PORTS, script)})
+        ports = {number: str(kept.enter_context(reserved_port())) for number in numbers}
+        for number, port in ports.items():
+            script = re.sub(rf"\b{number}\b", port, script)
+        output = _run(script, tmp_path, _environment(marker))
     for number, port in ports.items():
-        script = re.sub(rf"\b{number}\b", port, script)
-    output = _run(script, tmp_path, _environment(marker))
-    for number, port in ports.items():
-        output = output.replace(port, number)
+        output = re.sub(rf"\b{port}\b", number, output)
     parts = re.split(r"^@@ \d+ (\d+)\n", output, flags=re.MULTILINE)
     for step, printed, status in zip(steps, parts[::2], [*parts[1::2], "none"], strict=False):
         assert status == str(step.status), f"{step.command}\n{printed}\nexit status {status}"
@@ -85,12 +88,6 @@ def _environment(marker: str) -> dict[str, str]:
     if marker in ("container", "long"):
         environment["OPENENV_BASE_IMAGE"] = python_image()  # of what is built where it is missing
     return environment
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def _run(script: str, folder: Path, environment: dict[str, str]) -> str:

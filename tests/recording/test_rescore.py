@@ -93,6 +93,7 @@ def test_a_typed_environment_by_its_models(tmp_path: Path) -> None:
         gymnasium.make("openenv/Echo-v0", provider="thread"), tmp_path / "x"
     )
     env.reset(seed=1)
+    env.action_space.seed(1)
     actions = [env.action_space.sample() for _ in range(3)]
     lengths = [2 * len(env.step(action)[0]["echoed_message"]) for action in actions]
     env.close()

@@ -73,7 +73,7 @@ def test_asynchronous_parts_run_together():
 
     class Awaiting(Rubric):
         async def forward(self, action, observation):
-            await asyncio.wait_for(meeting.wait(), 5)
+            await asyncio.wait_for(meeting.wait(), 60)
             return 0.0
 
     assert value_of(WeightedSum([Awaiting(), Gate(Arriving())], [0.5, 0.5])(None, None)) == 0.5

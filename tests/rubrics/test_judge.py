@@ -92,7 +92,7 @@ def test_the_same_question_is_asked_once(model):
 
 
 def test_requests_to_an_endpoint_are_limited_whichever_judge_makes_them(model):
-    pairs = threading.Barrier(2, timeout=20)
+    pairs = threading.Barrier(2, timeout=60)
     model.replies = [lambda call: (pairs.wait(), call.say("Score: 1"))]
 
     async def ask_all():
@@ -165,26 +165,28 @@ def test_what_is_not_of_the_range_is_no_best_score(model):
 
 
 @pytest.fixture
-def silent():
-    """A reply that does not come before the test is over."""
-    over = threading.Event()
-    yield lambda call: over.wait(20)
-    over.set()
+def over():
+    """Until it is set, a reply that waits for it does not come; it is at the end of the test."""
+    event = threading.Event()
+    yield event
+    event.set()
 
 
-def test_a_judge_that_is_slow_is_given_up(model, silent):
-    model.replies = [silent]
+def test_a_judge_that_is_slow_is_given_up(model, over):
+    model.replies = [lambda call: over.wait(60)]
     with pytest.raises(RubricError, match=r"No score within 0\.1 s"):
         ask(judge_of(model, timeout_s=0.1))
     assert ask(judge_of(model, timeout_s=0.1, default_score=0.0)) == 0.0
 
 
-def test_a_judge_that_was_given_up_takes_no_place(model, silent):
-    model.replies = [silent, "Score: 1"]
+def test_a_judge_that_was_given_up_takes_no_place(model, over):
+    answering = threading.Event()
+    model.replies = [lambda call: call.say("Score: 1") if answering.is_set() else over.wait(60)]
     with pytest.raises(RubricError, match="No score within"):
         ask(judge_of(model, timeout_s=1, concurrency=1))
-    assert len(model.calls) == 1
-    assert ask(judge_of(model, timeout_s=10, concurrency=1)) == 1.0
+    assert len(model.calls) <= 1  # on a busy machine it may not even have come
+    answering.set()
+    assert ask(judge_of(model, timeout_s=60, concurrency=1)) == 1.0
 
 
 def test_a_fallback_is_told(model):

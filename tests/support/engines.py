@@ -40,8 +40,8 @@ __all__ = [
 REQUIRE = "OPENENV_GYM_REQUIRE"  # what must be there, with commas in between: "docker"
 
 TESTBED = Path(__file__).resolve().parents[1] / "testbed"
-_START_S = 60.0
-_STOP_S = 10.0
+_START_S = 90.0
+_STOP_S = 60.0
 
 
 def missing(service: str, reason: str) -> NoReturn:

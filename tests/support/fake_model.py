@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -134,7 +135,8 @@ def fake_model() -> Iterator[FakeModel]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.block_on_close = False
-    model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    # A process keeps what endpoints have said, and the next one may get the port of an earlier one.
+    model.url = f"http://127.0.0.1:{server.server_address[1]}/{secrets.token_hex(8)}/v1"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

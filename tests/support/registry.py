@@ -21,7 +21,7 @@ from tests.support.ports import keep_port
 
 __all__ = ["ImageRegistry", "image_registry"]
 
-_START_S = 20.0
+_START_S = 90.0
 _END_S = 10.0
 
 _CONFIG = """\

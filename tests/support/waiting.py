@@ -14,10 +14,12 @@ __all__ = ["eventually", "impatient"]
 def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> bool:
     """Tell whether a condition holds, at the latest after so long."""
     end_s = time.monotonic() + within_s
+    late = False
     while not condition():
-        if time.monotonic() > end_s:
+        if late:
             return False
         time.sleep(0.02)
+        late = time.monotonic() > end_s  # looked at once more: all may have stood still until now
     return True
 
 

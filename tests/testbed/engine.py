@@ -36,6 +36,7 @@ RUN = Path("/var/run")
 PID_FILES = (RUN / "docker.pid", RUN / "docker-ssd.pid")
 CONTAINERD = RUN / "docker" / "containerd"
 
+_PING_S = 30.0  # one that has much to do answers, if late
 START_S = 60.0
 STOP_S = 20.0  # an engine gives its containers 10 s
 
@@ -126,7 +127,7 @@ def ping(host: str) -> str | None:
     if scheme == "unix":
         connection = _UnixConnection(address)
     else:
-        connection = http.client.HTTPConnection(address, timeout=5)
+        connection = http.client.HTTPConnection(address, timeout=_PING_S)
     try:
         connection.request("GET", "/_ping")
         status = connection.getresponse().status
@@ -139,7 +140,7 @@ def ping(host: str) -> str | None:
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=5)
+        super().__init__("localhost", timeout=_PING_S)
         self._path = path
 
     def connect(self) -> None:

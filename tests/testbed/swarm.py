@@ -30,8 +30,8 @@ from typing import Any
 __all__ = ["Swarm", "SwarmError", "swarm", "why_not"]
 
 SCRIPT = Path(__file__).with_name("swarm_nodes.sh")
-_START_S = 30.0
-_STOP_S = 30.0
+_START_S = 90.0
+_STOP_S = 60.0
 _TIMEOUT_S = 120
 _POOL = "10.224.0.0/16"  # of overlay networks
 _PORT = 2377

@@ -122,7 +122,8 @@ class Engine:
                     field="elo" if name == "UCI_Elo" else "opponent",
                 )
         fixed = {name: value for name, value in _FIXED.items() if name in protocol.options}
-        self._run(protocol.configure({**fixed, **options}), self._timeout_s)
+        # It answers nothing to that: how long its moves may take has no bearing on it.
+        self._run(protocol.configure({**fixed, **options}), _START_S)
 
     @property
     def alive(self) -> bool:

@@ -331,11 +331,14 @@ class _Exchange:
     def wait(self, end_s: float) -> tuple[int, str | None] | None:
         """Wait for the reply; return exit code and value, or None where the time is over.
 
+        What is there when the time is over counts: this process may just not have had its turn.
+
         Raises:
             _Ended: There will be no reply.
         """
-        while (left_s := end_s - time.monotonic()) > 0:
-            for descriptor, _ in self._poll.poll(left_s * 1000):
+        left_s = end_s - time.monotonic()
+        while True:
+            for descriptor, _ in self._poll.poll(max(left_s, 0.0) * 1000):
                 if (output := self._outputs.get(descriptor)) is not None:
                     if output.read() == 0:
                         self._poll.unregister(descriptor)
@@ -346,7 +349,9 @@ class _Exchange:
                     raise _Ended from error
                 if reply is not None:
                     return reply
-        return None
+            if left_s <= 0:
+                return None
+            left_s = end_s - time.monotonic()
 
     def _talk(self) -> tuple[int, str | None] | None:
         """Send and receive as much as there is."""

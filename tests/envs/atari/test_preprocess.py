@@ -48,6 +48,7 @@ def test_preprocess_is_ales_vector_environment():
         assert same(observation, vector_observations[i])
         assert info == {name: vector_infos[name][i] for name in info}
     running = {0, 1}
+    vector.action_space.seed(7)
     for _ in range(STEPS):
         actions = vector.action_space.sample()
         observations, rewards, terminations, truncations, infos = vector.step(actions)

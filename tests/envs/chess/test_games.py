@@ -251,8 +251,8 @@ def test_colors() -> None:
     assert make(agent_color="white").reset(seed=0)[1]["opponent_move"] is None
     env = make(agent_color="random")
     colors = []
-    for _ in range(30):
-        env.reset()
+    for number in range(30):
+        env.reset(seed=None if number else 0)
         colors.append(env.environment.state.agent_color)
     assert set(colors) == {"white", "black"}
     # With Black to move, White waits.

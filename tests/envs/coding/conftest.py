@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,7 +33,7 @@ def make() -> Iterator[Make]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[CodingEnvironment]:
-    environment = CodingEnvironment(allow_unsandboxed=True, wall_s=5.0, render_mode="ansi")
+    environment = CodingEnvironment(allow_unsandboxed=True, wall_s=60.0, render_mode="ansi")
     yield environment
     environment.close()
 
@@ -45,3 +47,16 @@ def env(shared: CodingEnvironment) -> CodingEnvironment:
 
 def run(environment: CodingEnvironment, code: str) -> CodeObservation:
     return environment.step(CodeAction(code=code))
+
+
+@contextlib.contextmanager
+def hurried(environment: CodingEnvironment, wall_s: float = 1.0) -> Iterator[None]:
+    """Give programs little time: those that never end, and no others, which may have to wait."""
+    interpreter, judge = environment._interpreter, environment._judge
+    assert interpreter is not None
+    limits, judging_s = interpreter._limits, judge._wall_s
+    interpreter._limits, judge._wall_s = dataclasses.replace(limits, wall_s=wall_s), wall_s
+    try:
+        yield
+    finally:
+        interpreter._limits, judge._wall_s = limits, judging_s

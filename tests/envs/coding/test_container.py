@@ -34,7 +34,16 @@ def attempt(function):
 @pytest.fixture(scope="module")
 def env() -> Iterator[gymnasium.Env[Any, Any]]:
     image("coding_env")
-    made = gymnasium.make("openenv/Coding-v0", provider="docker", wall_s=2.0)
+    made = gymnasium.make("openenv/Coding-v0", provider="docker", wall_s=60.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def hurried() -> Iterator[gymnasium.Env[Any, Any]]:
+    """An environment for programs that may never end; others have the time that they need."""
+    image("coding_env")
+    made = gymnasium.make("openenv/Coding-v0", provider="docker", wall_s=4.0)
     yield made
     made.close()
 
@@ -99,15 +108,15 @@ def test_equal_seeds_in_a_container_and_here(env: gymnasium.Env[Any, Any]) -> No
     ],
 )
 def test_an_attack_ends_in_a_result(
-    env: gymnasium.Env[Any, Any], code: str, expected: set[int]
+    hurried: gymnasium.Env[Any, Any], code: str, expected: set[int]
 ) -> None:
-    env.reset(seed=1)
-    observation = env.step(code)[0]
+    hurried.reset(seed=1)
+    observation = hurried.step(code)[0]
     assert observation["exit_code"] in expected, observation
-    env.reset(seed=1)
+    hurried.reset(seed=1)
     code = "import os; len([p for p in os.listdir('/proc') if p.isdigit()]), os.listdir('.')"
     # The first process, the server, the keeper, the interpreter.
-    assert value(env, code) == (4, [])
+    assert value(hurried, code) == (4, [])
 
 
 def test_server_and_keeper_can_be_neither_signalled_nor_read(env: gymnasium.Env[Any, Any]) -> None:
@@ -189,7 +198,7 @@ def test_smolagents_in_a_container(docker: Any) -> None:
 def test_sessions_in_one_container_share_nothing(docker: Any) -> None:
     image("coding_env")
     envs = gymnasium.make_vec(
-        "openenv/Coding-v0", num_envs=3, num_servers=1, provider="docker", wall_s=2.0
+        "openenv/Coding-v0", num_envs=3, num_servers=1, provider="docker", wall_s=4.0
     )
     envs.reset(seed=1)
     observations = envs.step(

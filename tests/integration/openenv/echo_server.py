@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -36,9 +37,12 @@ class Echo(MCPEnvironment):
             return {"message": message, "length": len(message)}
 
         @mcp.tool
-        def dawdle(wait_s: float) -> str:
-            """Take so long."""
-            time.sleep(wait_s)
+        def dawdle(place: str) -> str:
+            """Tell by a file in a folder that this has begun, and wait there for another one."""
+            Path(place, "begun").touch()
+            end_s = time.monotonic() + 200
+            while not Path(place, "enough").exists() and time.monotonic() < end_s:
+                time.sleep(0.02)
             return "done"
 
         @mcp.tool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import ssl
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.ports import reserved_port
 from tests.support.waiting import eventually
 
 
@@ -74,16 +74,17 @@ def launched(
         cwd: Where to run it.
         certificate: What it shows, where it serves with TLS.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    url = f"{'https' if certificate else 'http'}://localhost:{port}"
     context = ssl.create_default_context(cafile=certificate) if certificate else None
-    with _started([str(part).replace("{port}", port) for part in command], cwd) as (process, log):
+    with contextlib.ExitStack() as stack:
+        port = str(stack.enter_context(reserved_port()))
+        url = f"{'https' if certificate else 'http'}://localhost:{port}"
+        words = [str(part).replace("{port}", port) for part in command]
+        process, log = stack.enter_context(_started(words, cwd))
 
         def serves() -> bool:
             with contextlib.suppress(OSError):
                 urllib.request.urlopen(f"{url}/health", timeout=5, context=context).close()
-                # If it ended, somebody else had the port, and answers.
+                # If it ended, somebody else has this number on another interface, and answers.
                 assert process.poll() is None, log.read_text()
                 return True
             assert process.poll() is None, log.read_text()

@@ -64,6 +64,6 @@ def test_dictionaries_play_blackjack_in_words() -> None:
 def test_the_validator_passes(options: tuple[str, ...]) -> None:
     with ours("openspiel_env", *options) as url:
         command = [openenv_program("openenv"), "validate", "--url", url]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Verdict: PASS" in done.stdout and "FAIL" not in done.stdout

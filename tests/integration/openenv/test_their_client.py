@@ -196,6 +196,6 @@ def test_an_episode_that_is_cut_off() -> None:
 def test_the_validator_passes(served: tuple[str, ...]) -> None:
     with ours(*served) as url:
         command = [openenv_program("openenv"), "validate", "--url", url]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Verdict: PASS" in done.stdout and "FAIL" not in done.stdout

@@ -140,9 +140,10 @@ class Keeper:
         """Kill the interpreter and all that it has started, and empty the directory."""
         left = self._kill()
         end_s = time.monotonic() + _END_S
-        while self._pid and self._status is None and time.monotonic() < end_s:
-            time.sleep(0.0005)  # its threads end one by one
-            self._reap()
+        # Whoever is dead still counts for the kernel's bound of processes until that is noted; and
+        # the interpreter's threads end one by one.
+        while not left and self._reap() and time.monotonic() < end_s:
+            time.sleep(0.0005)
         self._pid = 0
         problem = ""
         try:
@@ -166,15 +167,16 @@ class Keeper:
             self._reap()
         return len(left)
 
-    def _reap(self, *_: object) -> None:
-        """Take note of all that have ended."""
+    def _reap(self, *_: object) -> bool:
+        """Take note of all that have ended; tell whether there are others."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
-                    break
+                    return True
                 if pid == self._pid:
                     self._status = status
+        return False
 
 
 def _descendants(spare: int = 0) -> list[int]:
