@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+import urllib.error
 import urllib.request
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -91,6 +95,23 @@ def test_errors_of_an_environment_have_a_code() -> None:
                 connection.call("step", [1])
         assert figures_of(url)["openenv_errors_total environment_failed"] == 3
         connection.close()
+
+
+def test_what_exceptions_call_a_code_is_none() -> None:
+    made = itertools.count()
+
+    def make() -> Any:
+        if next(made) % 2:
+            raise urllib.error.HTTPError("http://there", 404, "gone", Message(), None)
+        sys.exit(f"cannot open display :{next(made)}")
+
+    with serving(make) as url:
+        for _ in range(4):
+            with pytest.raises(errors.EnvironmentFailedError):
+                Connection(parse_base_url(url), {}, timeout_s=20)
+        now = figures_of(url)
+    told = {name: count for name, count in now.items() if "errors_total" in name}
+    assert told == {"openenv_errors_total environment_failed": 4}
 
 
 def test_workers_are_added_up(command: Any) -> None:
