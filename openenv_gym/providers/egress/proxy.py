@@ -16,6 +16,7 @@ import os
 import re
 import socket
 import sys
+import time
 
 
 __all__ = ["Refusal", "allowed_addresses", "main", "read_target"]
@@ -141,9 +142,8 @@ class _Proxy:
             await asyncio.wait_for(writer.drain(), _HEAD_S)
             return
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        ways = [_copy(reader, theirs_out), _copy(theirs_in, writer)]
         try:
-            await asyncio.gather(*ways)
+            await _Tunnel((reader, theirs_out), (theirs_in, writer)).run()
         finally:
             theirs_out.close()
 
@@ -166,13 +166,41 @@ class _Proxy:
         raise Refusal("502 Bad Gateway", f"{host}:{port} cannot be reached: {last}")
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, until it ends or nothing comes any more."""
-    while data := await asyncio.wait_for(reader.read(_CHUNK_BYTES), _IDLE_S):
-        writer.write(data)
-        await asyncio.wait_for(writer.drain(), _IDLE_S)
-    with contextlib.suppress(OSError):
-        writer.write_eof()
+class _Tunnel:
+    """Passes on what comes in both directions, until both end or neither has anything any more.
+
+    One alone may be silent for as long as it likes: who downloads says nothing.
+
+    Args:
+        ways: Where each begins and ends.
+    """
+
+    def __init__(self, *ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+        self._ways = ways
+        self._moved_s = time.monotonic()
+
+    async def run(self) -> None:
+        """Run until the end; whatever one of the sides breaks off with is raised."""
+        going = {asyncio.ensure_future(self._copy(*way)) for way in self._ways}
+        try:
+            while going and (left_s := self._moved_s + _IDLE_S - time.monotonic()) > 0:
+                done, going = await asyncio.wait(
+                    going, timeout=left_s, return_when=asyncio.FIRST_EXCEPTION
+                )
+                for each in done:
+                    each.result()
+        finally:
+            for each in going:
+                each.cancel()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_CHUNK_BYTES):
+            self._moved_s = time.monotonic()
+            writer.write(data)
+            await writer.drain()
+            self._moved_s = time.monotonic()
+        with contextlib.suppress(OSError):
+            writer.write_eof()
 
 
 async def _run(listener: socket.socket, hosts: frozenset[str]) -> None:
