@@ -19,7 +19,7 @@ import sys
 import time
 
 
-__all__ = ["Refusal", "allowed_addresses", "main", "read_target"]
+__all__ = ["Refusal", "allowed_addresses", "is_public", "main", "read_target"]
 
 _MAX_HEAD_BYTES = 8192
 _HEAD_S = 10.0
@@ -30,6 +30,8 @@ _CHUNK_BYTES = 1 << 16
 
 _CONNECT = re.compile(rb"CONNECT ([A-Za-z0-9._\[\]:-]{1,300}):([0-9]{1,5}) HTTP/1\.[01]\r?\n")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_GIVEN_OUT = ipaddress.ip_network("2000::/3")
+"""All that is global unicast of IPv6, by IANA's registry; `ipaddress` takes it to be far more."""
 
 
 class Refusal(Exception):
@@ -85,7 +87,7 @@ def allowed_addresses(host: str, port: int, hosts: frozenset[str]) -> list[str]:
     except OSError as error:
         raise Refusal("502 Bad Gateway", f"{host} has no address: {error}") from error
     addresses = [str(entry[4][0]) for entry in found]
-    public = [address for address in dict.fromkeys(addresses) if _is_public(address)]
+    public = [address for address in dict.fromkeys(addresses) if is_public(address)]
     if not public:
         raise Refusal(
             "403 Forbidden",
@@ -101,7 +103,8 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _is_public(text: str) -> bool:
+def is_public(text: str) -> bool:
+    """Tell whether an address leads to the public internet, and nowhere nearer."""
     address = _address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         # An address inside another one is what is reached.
@@ -109,8 +112,9 @@ def _is_public(text: str) -> bool:
         if address in _NAT64:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
-            return _is_public(str(inner))
-        if address.teredo is not None:
+            return is_public(str(inner))
+        # What is not given out may be anybody's own: translators to IPv4, networks of old.
+        if address not in _GIVEN_OUT or address.teredo is not None:
             return False
     return address is not None and address.is_global and not address.is_multicast
 

@@ -208,7 +208,8 @@ def _resolve(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     "address",
     ["127.0.0.1", "10.0.0.1", "192.168.1.1", "172.17.0.1", "169.254.169.254", "100.64.0.1"]  # noqa: RUF005
     + ["0.0.0.0", "::1", "::", "fe80::1%2", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1"]
-    + ["2002:a00:1::", "2001:0:53aa:64c::1", "224.0.0.1", "ff02::1", "240.0.0.1"],
+    + ["2002:a00:1::", "2001:0:53aa:64c::1", "224.0.0.1", "ff02::1", "240.0.0.1"]
+    + ["64:ff9b:1::a00:1", "::ffff:0:a00:1", "::a00:1", "fec0::2", "5f00::1", "ff0e::1"],
 )
 def test_a_name_that_leads_inside(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _resolve(monkeypatch, address)
@@ -220,6 +221,12 @@ def test_of_several_addresses_only_public_ones_are_tried(monkeypatch: pytest.Mon
     _resolve(monkeypatch, "10.0.0.1", "1.1.1.1", "1.1.1.1", "2606:4700::1111")
     found = allowed_addresses("a.example", 443, frozenset({"a.example:443"}))
     assert found == ["1.1.1.1", "2606:4700::1111"]
+
+
+def test_a_name_that_is_reached_through_a_translator(monkeypatch: pytest.MonkeyPatch) -> None:
+    _resolve(monkeypatch, "64:ff9b::808:808")
+    found = allowed_addresses("a.example", 443, frozenset({"a.example:443"}))
+    assert found == ["64:ff9b::808:808"]
 
 
 def test_an_address_that_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:

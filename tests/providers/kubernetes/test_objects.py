@@ -154,8 +154,9 @@ def test_names_are_looked_up_once_and_told_to_the_pod(monkeypatch: pytest.Monkey
     assert spec["hostAliases"] == [{"ip": "8.8.8.8", "hostnames": ["example.org"]}]
 
 
-def test_a_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+@pytest.mark.parametrize("address", ["169.254.169.254", "224.0.0.1", "64:ff9b::a00:1", "fec0::2"])
+def test_a_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80))]
     monkeypatch.setattr(blueprint.socket, "getaddrinfo", lambda *args, **kwargs: found)
     with pytest.raises(errors.InvalidOptionError, match="no public address") as caught:
         KubernetesProvider(network=["metadata.example:80"])
