@@ -19,7 +19,7 @@ from openenv_gym import errors
 __all__ = ["Source", "copy_folder", "source_of"]
 
 _GIT = re.compile(
-    r"(?P<place>git\+(https?|ssh|git|file)://[^@\s#]*(@[^@\s#:]+[:/][^@\s#]+)?)"
+    r"(?P<place>git\+(https?|ssh|git|file)://([^@/\s#]+@)?[^@\s#]+)"
     r"(@(?P<revision>[^@\s#]+))?(?P<fragment>#\S+)?"
 )
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -143,7 +143,7 @@ def _of_git(package: str, url: str) -> Source:
 def _commit_of(repository: str, revision: str) -> str:
     try:
         done = subprocess.run(
-            ["git", "ls-remote", "--", repository, revision],
+            ["git", "ls-remote", "--", repository, revision, f"{revision}^{{}}"],
             capture_output=True,
             timeout=_GIT_S,
             text=True,
@@ -157,7 +157,12 @@ def _commit_of(repository: str, revision: str) -> str:
         raise errors.ServerStartError(
             f"git did not answer within {_GIT_S:.0f} s about {repository}.", field="source"
         ) from error
-    commit = done.stdout.split("\t")[0].strip()
+    # It tells of `old/main` as well where `main` is asked for.
+    told = (line.partition("\t") for line in done.stdout.splitlines())
+    commits = {name: commit for commit, _, name in told}
+    heads, tags = f"refs/heads/{revision}", f"refs/tags/{revision}"
+    names = (revision, heads, f"{tags}^{{}}", tags)
+    commit = next((commits[name] for name in names if name in commits), "")
     if done.returncode != 0 or _COMMIT.fullmatch(commit) is None:
         raise errors.ServerStartError(
             f"git finds no {revision} in {repository}.",
