@@ -77,10 +77,11 @@ def source_of(package: str, source: str | os.PathLike[str] | None) -> Source:
 
 
 def copy_folder(folder: Path, target: Path) -> None:
-    """Copy what a distribution is built from."""
-    shutil.copytree(
-        folder, target, ignore=shutil.ignore_patterns(*_IGNORED, "*.egg-info"), symlinks=False
-    )
+    """Copy what a distribution is built from: just what the digest is of."""
+    for path in _files(folder):
+        place = target / path.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, place)
 
 
 def _of_folder(package: str, folder: Path) -> Source:
@@ -99,14 +100,25 @@ def _of_requirements(package: str, *requirements: str) -> Source:
 
 
 def _files(folder: Path) -> Iterable[Path]:
-    for directory, directories, names in os.walk(folder):
+    # What a link leads to is installed, too. One that leads nowhere is an editor's, for instance.
+    for directory, directories, names in os.walk(folder, followlinks=True):
         directories[:] = sorted(
-            name for name in directories if name not in _IGNORED and not name.endswith(".egg-info")
+            name
+            for name in directories
+            if name not in _IGNORED
+            and not name.endswith(".egg-info")
+            and not _leads_back(Path(directory), name)
         )
         for name in sorted(names):
             path = Path(directory, name)
             if path.is_file():
                 yield path
+
+
+def _leads_back(directory: Path, name: str) -> bool:
+    """Tell whether a directory is a link to what it is in, where nobody would ever get through."""
+    path = directory / name
+    return path.is_symlink() and directory.resolve().is_relative_to(path.resolve())
 
 
 def _installed_folder(top: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from openenv_gym import errors
 from openenv_gym.providers import ServerTarget, UvProvider
 from openenv_gym.providers.uv import venvs
-from openenv_gym.providers.uv.sources import source_of
+from openenv_gym.providers.uv.sources import copy_folder, source_of
 
 
 def _package(folder: Path) -> Path:
@@ -27,6 +27,19 @@ def test_another_content_has_another_digest(tmp_path: Path) -> None:
     (folder / "__pycache__" / "a.pyc").write_bytes(b"x")
     assert source_of("a", folder).digest == before
     (folder / "sub" / "a.py").write_text("A = 2\n")
+    assert source_of("a", folder).digest != before
+
+
+def test_what_links_lead_to_is_part_of_the_content(tmp_path: Path) -> None:
+    folder, shared = _package(tmp_path / "a"), _package(tmp_path / "shared")
+    (folder / "shared").symlink_to(shared)
+    (folder / "sub" / "up").symlink_to(folder)
+    (folder / ".#a.py").symlink_to("somebody@host.1234:567")  # an editor's lock
+    before = source_of("a", folder).digest
+    copy_folder(folder, tmp_path / "copy")
+    assert source_of("a", tmp_path / "copy").digest == before
+    assert (tmp_path / "copy" / "shared" / "sub" / "a.py").read_text() == "A = 1\n"
+    (shared / "sub" / "a.py").write_text("A = 2\n")
     assert source_of("a", folder).digest != before
 
 
