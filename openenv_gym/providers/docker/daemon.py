@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -287,8 +288,17 @@ def labelled(client: Any) -> list[dict[str, Any]]:
 
 
 def remove_labelled(client: Any, container: dict[str, Any]) -> None:
-    """Remove a container with what was made for it on this machine."""
-    client.api.remove_container(container["Id"], force=True, v=True)
+    """Remove a container with what was made for it on this machine.
+
+    One that is gone, or that somebody else is removing, is as good as removed: a guardian, or a
+    new owner, may be at it as well.
+    """
+    try:
+        client.api.remove_container(container["Id"], force=True, v=True)
+    except Exception as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            raise
     for mount in container.get("Mounts", ()):
         if mount.get("Destination") == MOUNT_POINT:
             remove_mount(os.path.dirname(mount["Source"]))
