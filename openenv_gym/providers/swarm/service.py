@@ -144,6 +144,10 @@ class Service:
             self._used.add(task.id)
             return task, used
 
+    def was_used(self, task: Task) -> bool:
+        """Tell whether somebody has or had a task."""
+        return task.id in self._used
+
     def give_back(self, task_id: str, *, spoilt: bool = False) -> None:
         """Let others have a task.
 

@@ -16,9 +16,11 @@ from openenv_gym import errors
 from openenv_gym.providers import Mount, Resources, ServerTarget, SwarmProvider, get_provider
 from openenv_gym.providers.docker.hardening import ContainerLimits
 from openenv_gym.providers.sandbox import Sandbox
-from openenv_gym.providers.swarm import launcher
+from openenv_gym.providers.swarm import launcher, server
+from openenv_gym.providers.swarm.server import SwarmServer
 from openenv_gym.providers.swarm.service import Service, join
 from openenv_gym.providers.swarm.spec import Plan
+from openenv_gym.providers.swarm.tasks import Task
 
 
 def test_by_name() -> None:
@@ -128,6 +130,50 @@ def test_a_service_that_was_half_made_is_in_nobodys_way(
     assert manager.secrets == set()
     seats[1].ensure()
     assert manager.secrets == manager.services == {seats[1].name}
+
+
+def _task(number: int, state: str) -> Task:
+    return Task(
+        id=str(number),
+        slot=number,
+        node_id="node",
+        state=state,
+        wanted=state == "running",
+        error="task: non-zero exit (137)" if state == "failed" else "",
+        exit_code=137,
+        container_id="",
+        port=8000,
+    )
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_tasks_that_fail_others_say_nothing_about_the_next_one(
+    seats: list[Service], monkeypatch: pytest.MonkeyPatch, used: bool
+) -> None:
+    service = seats[0]
+    if used:
+        for number in (1, 2):
+            assert service.take([_task(number, "running")]) is not None
+    states = iter(["preparing", "preparing", "running"])
+    failed = [_task(1, "preparing"), _task(2, "preparing")]
+
+    def tasks() -> list[Task]:
+        now = [*failed, _task(3, next(states))]
+        failed[:] = [_task(1, "failed"), _task(2, "failed")]
+        return now
+
+    monkeypatch.setattr(service, "tasks", tasks)
+    monkeypatch.setattr(server, "tail", lambda *_: "")
+    monkeypatch.setattr(server, "find_node", lambda *_: SimpleNamespace(name="n", host="h"))
+    monkeypatch.setattr(SwarmServer, "_answers", lambda *_: True)
+    service.seats += 1  # which the server leaves
+    if used:
+        started = SwarmServer(SimpleNamespace(), service)
+        assert started.task_name.endswith(".3 on n")
+        started.stop()
+    else:
+        with pytest.raises(errors.ServerStartError, match="end before they serve"):
+            SwarmServer(SimpleNamespace(), service)
 
 
 LAUNCHER = [sys.executable, "-I", "-S", "-c", Path(launcher.__file__).read_text()]
