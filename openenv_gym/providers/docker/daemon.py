@@ -227,6 +227,8 @@ def explain(error: BaseException, what: str, image: str) -> errors.OpenEnvGymErr
     """
     reason = daemon_reason(error)
     data = {"image": image}
+    if _is_ours(error):
+        return errors.ServerStartError(f"Cannot {what}: {reason}", data=data)
     if "no space left on device" in reason.lower():
         return errors.OutOfDiskError(
             f"Docker cannot {what}: its disk is full. ({reason})",
@@ -245,6 +247,13 @@ def explain(error: BaseException, what: str, image: str) -> errors.OpenEnvGymErr
             f"Docker cannot {what}, its daemon does not answer any more: {reason}", data=data
         )
     return errors.ServerStartError(f"Docker cannot {what}: {reason}", data=data)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Tell whether this machine has refused, and not the daemon: descriptors, processes, space."""
+    # What docker-py raises about its connection is of a class of requests', or of these two.
+    plain = type(error).__module__ == "builtins" and isinstance(error, OSError)
+    return plain and not isinstance(error, (ConnectionError, TimeoutError))
 
 
 def _is_loss(error: BaseException) -> bool:

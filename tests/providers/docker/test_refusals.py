@@ -1,7 +1,9 @@
-"""Removing what others have left, while they may be removing it themselves: no daemon is needed."""
+"""What a provider makes of refusals, on a daemon that is made up: no real one is needed."""
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +11,11 @@ from typing import Any
 import pytest
 
 from openenv_gym import errors
-from openenv_gym.providers import DockerProvider
-from openenv_gym.providers.docker import provider
-from openenv_gym.providers.docker.daemon import MOUNT_POINT, OWNER_LABEL
+from openenv_gym.providers import DockerProvider, ServerTarget
+from openenv_gym.providers.docker import container, provider
+from openenv_gym.providers.docker.container import DockerServer, Reach
+from openenv_gym.providers.docker.daemon import MOUNT_POINT, OWNER_LABEL, explain
+from openenv_gym.providers.docker.hardening import ContainerLimits
 from openenv_gym.providers.guardian import make_mount
 from openenv_gym.providers.inventory import Item
 
@@ -57,3 +61,32 @@ def test_a_daemon_that_refuses_is_told(refuse: Any, mount: Path) -> None:
     with pytest.raises(errors.ProviderError, match="remove the container abc: not now"):
         DockerProvider().remove(ITEM)
     assert mount.exists()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EACCES])
+def test_what_this_machine_refuses_is_not_the_daemons_fault(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    docker_errors = pytest.importorskip("docker.errors")
+
+    def refuse(outer: str) -> str:
+        raise OSError(number, os.strerror(number), outer)
+
+    def is_not_there(*_: Any, **__: Any) -> None:
+        raise docker_errors.NotFound("no", SimpleNamespace(status_code=404))
+
+    monkeypatch.setattr(container, "make_mount", refuse)
+    monkeypatch.setattr(container, "_TRIES", 1)
+    client = SimpleNamespace(api=SimpleNamespace(remove_container=is_not_there))
+    target = ServerTarget("echo_env")
+    with pytest.raises(errors.ServerStartError) as caught:
+        DockerServer(client, target, "echo:1", ContainerLimits(), Reach.SOCKET)
+    assert type(caught.value) is errors.ServerStartError
+    assert str(caught.value).startswith("Cannot start a container of echo:1: ")
+    assert os.strerror(number) in str(caught.value)
+
+
+def test_a_daemon_that_hangs_up_is_gone() -> None:
+    for error in (BrokenPipeError(errno.EPIPE, "gone"), TimeoutError("nothing came")):
+        found = explain(error, "start a container", "echo:1")
+        assert type(found) is errors.ProviderUnavailableError
