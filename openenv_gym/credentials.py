@@ -31,28 +31,31 @@ def read_token(path: str | os.PathLike[str]) -> str:
     shown = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            token = file.read().decode("ascii").strip()
+            text = file.read().decode("ascii", errors="replace")
     except OSError as error:
         raise errors.InvalidOptionError(
             f"Cannot read the token file {shown}: {error.strerror}.", field="token_file"
         ) from error
-    except UnicodeDecodeError:
-        token = ""
-    if not token or not token.isprintable():
-        raise errors.InvalidOptionError(
-            f"The token file {shown} holds no token; expected one line of printable ASCII.",
-            field="token_file",
-        )
-    return token
+    return _checked(text, f"The token file {shown}", "token_file")
 
 
 def token_of_process(environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the token that the environment holds, or that a file holds which it names.
 
     Raises:
-        InvalidOptionError: It names a file without a token.
+        InvalidOptionError: It holds what is no token, or names a file without one.
     """
-    if token := environ.get(TOKEN_VARIABLE):
-        return token
+    if text := environ.get(TOKEN_VARIABLE):
+        return _checked(text, TOKEN_VARIABLE, TOKEN_VARIABLE)
     path = environ.get(TOKEN_FILE_VARIABLE)
     return read_token(path) if path else None
+
+
+def _checked(text: str, what: str, field: str) -> str:
+    """Return the token in a text, without the end of its line: secrets are often kept with it."""
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise errors.InvalidOptionError(
+            f"{what} holds no token; expected one line of printable ASCII.", field=field
+        )
+    return token

@@ -32,3 +32,14 @@ def test_what_the_environment_says(tmp_path: Path) -> None:
     assert token_of_process({"OPENENV_TOKEN_FILE": str(path)}) == "of a file"
     both = {"OPENENV_TOKEN": "itself", "OPENENV_TOKEN_FILE": str(path)}
     assert token_of_process(both) == "itself"
+
+
+def test_a_variable_is_read_as_a_file_is() -> None:
+    assert token_of_process({"OPENENV_TOKEN": "s3cret\n"}) == "s3cret"
+
+
+@pytest.mark.parametrize("text", [" \n", "one\ntwo", "caf\xe9", "\udcff"])
+def test_a_variable_without_a_token_is_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidOptionError, match="OPENENV_TOKEN holds no token") as caught:
+        token_of_process({"OPENENV_TOKEN": text})
+    assert caught.value.field == "OPENENV_TOKEN"

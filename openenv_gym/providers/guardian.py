@@ -48,6 +48,7 @@ __all__ = [
 MARKER = "OPENENV_SERVER"  # variable by which all that a server started is found
 OWNER = "OPENENV_OWNER"  # variable that says for which process it was started
 KIND = "OPENENV_KIND"  # variable that says what it is
+CERTIFICATES = "DOCKER_CERT_PATH"  # variable by which docker-py finds what it needs for TLS
 OWNER_FILE = "owner"  # beside the directory that is mounted: for which process it was made
 
 SOCKET_NAME = "s"
@@ -104,6 +105,7 @@ class Guardian:
                 # Inside a server, that server's end must not be ours: there is work to do then.
                 env={
                     **{name: value for name, value in os.environ.items() if name != MARKER},
+                    **_absolute(CERTIFICATES),
                     OWNER: _this_process(),
                     KIND: "guardian",
                 },
@@ -162,6 +164,12 @@ def _this_process() -> str:
     from openenv_gym.providers.owner import Owner  # which imports this module
 
     return str(Owner.current())
+
+
+def _absolute(variable: str) -> dict[str, str]:
+    """Return a variable that names a path from here, for a process that is somewhere else."""
+    path = os.environ.get(variable)
+    return {variable: os.path.abspath(path)} if path else {}
 
 
 def kill_marked(marker: str) -> None:
@@ -293,7 +301,9 @@ def _remove(path: str, daemon: str) -> None:
 
 def _ask_to_remove(path: str, daemon: str) -> int:
     """Ask the daemon to remove something, and return the status of its answer; 0: none came."""
-    if os.environ.get("DOCKER_TLS_VERIFY") or not daemon.startswith(("unix:", "tcp://")):
+    # Either of the two has docker-py speak TLS.
+    tls = os.environ.get("DOCKER_TLS_VERIFY") or os.environ.get(CERTIFICATES)
+    if tls or not daemon.startswith(("unix:", "tcp://")):
         code = (
             "import sys, docker\n"
             "api = docker.from_env(timeout=10).api\n"
@@ -308,7 +318,8 @@ def _ask_to_remove(path: str, daemon: str) -> int:
         )
         return int(done.stdout) if done.returncode == 0 else 0
     request = f"DELETE /{path} HTTP/1.0\r\nHost: docker\r\n\r\n"
-    with contextlib.suppress(OSError, ValueError), _dial(daemon) as sock:
+    # One that is just ending hangs up without an answer.
+    with contextlib.suppress(OSError, ValueError, IndexError), _dial(daemon) as sock:
         sock.settimeout(10)
         sock.sendall(request.encode())
         return int(sock.recv(64).split(b" ")[1])

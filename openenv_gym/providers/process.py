@@ -31,7 +31,7 @@ from openenv_gym.providers.guardian import KIND, MARKER, OWNER, guardian, kill_m
 from openenv_gym.providers.inventory import Item
 from openenv_gym.providers.owner import Owner
 from openenv_gym.providers.sandbox import Sandbox
-from openenv_gym.server.process import bootstrap
+from openenv_gym.server.process import bootstrap, signal_name
 
 
 __all__ = ["ProcessProvider"]
@@ -131,9 +131,7 @@ class ProcessServer:
             code = self._process.wait(0.2)
         except subprocess.TimeoutExpired:
             return None
-        how = (
-            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        )
+        how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
         return errors.ServerDiedError(
             f"The server {self._name} {how}.", hint=NEW_ONE, data={"log": self.log_tail()}
         )

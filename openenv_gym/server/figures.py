@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from openenv_gym import metrics
+from openenv_gym.errors import EnvironmentFailedError, OpenEnvGymError
 from openenv_gym.metrics import Family, Tally
 
 
@@ -112,8 +113,11 @@ class Figures:
 
 
 def code_of(error: BaseException) -> str:
-    """Return as what an exception is counted."""
-    return str(getattr(error, "code", "environment_failed"))
+    """Return as what an exception is counted: by the code that the client is told.
+
+    Others have a `code` too, which is anything: that of `sys.exit` is a message.
+    """
+    return error.code if isinstance(error, OpenEnvGymError) else EnvironmentFailedError.code
 
 
 def write_figures(figures: Figures, *, active: int, queued: int, capacity: int) -> str:

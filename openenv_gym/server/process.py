@@ -16,6 +16,7 @@ __all__ = [
     "die_with",
     "gain_nothing",
     "raise_descriptor_limit",
+    "signal_name",
 ]
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -72,6 +73,14 @@ def _prctl(option: int, value: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def signal_name(number: int) -> str:
+    """Return what a signal is called; most of the real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def raise_descriptor_limit(capacity: int) -> None:

@@ -384,8 +384,9 @@ class Server:
 
     def sum_figures(self) -> Figures:
         """Return figures of all sessions and connections, past and present."""
-        figures = self.sessions.sum_figures()
+        # One that closes meanwhile must be among the past or the present ones.
         with self._lock:
+            figures = self.sessions.sum_figures()
             for connection in self._connections:
                 figures.received_bytes += connection.received_bytes
                 figures.sent_bytes += connection.sent_bytes

@@ -151,12 +151,15 @@ def test_a_server_that_holds_the_interpreter_is_killed_too(tmp_path: Path) -> No
     assert gone([pid])
 
 
-def test_a_server_killed_in_a_step_is_a_typed_error_with_its_end() -> None:
+@pytest.mark.parametrize(
+    ("signum", "name"), [(signal.SIGKILL, "SIGKILL"), (40, "signal 40")], ids=["named", "not named"]
+)
+def test_a_server_killed_in_a_step_is_a_typed_error_with_its_end(signum: int, name: str) -> None:
     env = make()
     env.reset(seed=0)
     pid = server_pid(env)
-    os.kill(pid, signal.SIGKILL)
-    with pytest.raises(errors.ConnectionLostError, match="was killed by SIGKILL"):
+    os.kill(pid, signum)
+    with pytest.raises(errors.ConnectionLostError, match=f"was killed by {name}"):
         for _ in range(3):
             env.step(0)
     with pytest.raises(errors.SessionClosedError):

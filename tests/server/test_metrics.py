@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import time
+import urllib.error
 import urllib.request
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from openenv_gym import errors, metrics
 from openenv_gym.client import Connection, parse_base_url
+from openenv_gym.server import Server, create_app
 from openenv_gym.server.figures import Figures
 from tests.server.test_access import Failing
 from tests.support.serving import serving
@@ -84,6 +89,29 @@ def test_what_the_process_counts_is_there_too() -> None:
         assert figures_of(url)["openenv_warm_hits_total"] >= 3
 
 
+def test_bytes_of_a_connection_that_closes_meanwhile_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server(create_app(CountingEnv))
+    host, port = server.listen_tcp("127.0.0.1", 0)
+    server.start()
+    connection = Connection(parse_base_url(f"http://{host}:{port}"), {}, timeout_s=20)
+    before = server.sum_figures()
+    past = server.sessions.sum_figures
+
+    def close_meanwhile() -> Figures:
+        found = past()
+        connection.close()
+        eventually(lambda: server.left == 1, 1.0)
+        return found
+
+    monkeypatch.setattr(server.sessions, "sum_figures", close_meanwhile)
+    now = server.sum_figures()
+    assert now.received_bytes >= before.received_bytes > 0
+    assert now.sent_bytes >= before.sent_bytes > 0
+    server.stop()
+
+
 def test_errors_of_an_environment_have_a_code() -> None:
     with serving(Failing) as url:
         connection = Connection(parse_base_url(url), {}, timeout_s=20)
@@ -93,6 +121,23 @@ def test_errors_of_an_environment_have_a_code() -> None:
                 connection.call("step", [1])
         assert figures_of(url)["openenv_errors_total environment_failed"] == 3
         connection.close()
+
+
+def test_what_exceptions_call_a_code_is_none() -> None:
+    made = itertools.count()
+
+    def make() -> Any:
+        if next(made) % 2:
+            raise urllib.error.HTTPError("http://there", 404, "gone", Message(), None)
+        sys.exit(f"cannot open display :{next(made)}")
+
+    with serving(make) as url:
+        for _ in range(4):
+            with pytest.raises(errors.EnvironmentFailedError):
+                Connection(parse_base_url(url), {}, timeout_s=20)
+        now = figures_of(url)
+    told = {name: count for name, count in now.items() if "errors_total" in name}
+    assert told == {"openenv_errors_total environment_failed": 4}
 
 
 def test_workers_are_added_up(command: Any) -> None:

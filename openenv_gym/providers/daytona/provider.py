@@ -8,7 +8,9 @@ from openenv_gym import errors
 from openenv_gym.providers.base import (
     RunningServer,
     ServerTarget,
+    check_option,
     check_workers,
+    is_text,
     refuse_isolation,
 )
 from openenv_gym.providers.daytona.server import MADE_BY, OWNER_LABEL, DaytonaServer
@@ -64,6 +66,16 @@ class DaytonaProvider:
         workers: int = 1,
         **sandbox: Any,
     ) -> None:
+        for option, value in (
+            ("image", image),
+            ("snapshot", snapshot),
+            ("api_key", api_key),
+            ("api_url", api_url),
+            ("region", region),
+        ):
+            good = value is None or is_text(value)
+            shown = type(value).__name__ if option == "api_key" else value  # it may be a key yet
+            check_option(option, shown, "a text that is not empty", good)
         self._sandbox = Sandbox.of(**sandbox)
         self._sandbox.refuse_unhonoured(self.name, self.honours)
         if image is not None and snapshot is not None:

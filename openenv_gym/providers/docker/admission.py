@@ -21,7 +21,8 @@ DEFAULT_AT_ONCE = 16
 _CREATE_S = 300.0
 _REMOVE_S = 30.0
 
-_lock = threading.Lock()
+# Reentrant: the garbage collector may run a finalizer, which removes, in any line of ours.
+_lock = threading.RLock()
 _places: dict[tuple[str, str, int], threading.BoundedSemaphore] = {}
 
 
@@ -64,7 +65,7 @@ def _places_of(daemon: str, what: str, at_once: int) -> threading.BoundedSemapho
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _places.clear()
 
 

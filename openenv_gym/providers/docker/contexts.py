@@ -129,7 +129,9 @@ def library_context() -> Context:
         # Below `servers` are contexts, not code. Sources of bytecode come along, it does not.
         directories[:] = [name for name in directories if name not in ("__pycache__", "servers")]
         place = Path("openenv_gym", Path(directory).relative_to(_PACKAGE))
-        files.update({f"{place.as_posix()}/{name}": Path(directory, name) for name in names})
+        found = {f"{place.as_posix()}/{name}": Path(directory, name) for name in names}
+        # A link that leads nowhere is an editor's: it stands beside a file that is being edited.
+        files.update({name: path for name, path in found.items() if path.is_file()})
     return Context(DISTRIBUTION, "servers/base/Dockerfile", files)
 
 

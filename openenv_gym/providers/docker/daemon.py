@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,8 @@ def explain(error: BaseException, what: str, image: str) -> errors.OpenEnvGymErr
     """
     reason = daemon_reason(error)
     data = {"image": image}
+    if _is_ours(error):
+        return errors.ServerStartError(f"Cannot {what}: {reason}", data=data)
     if "no space left on device" in reason.lower():
         return errors.OutOfDiskError(
             f"Docker cannot {what}: its disk is full. ({reason})",
@@ -244,6 +247,13 @@ def explain(error: BaseException, what: str, image: str) -> errors.OpenEnvGymErr
             f"Docker cannot {what}, its daemon does not answer any more: {reason}", data=data
         )
     return errors.ServerStartError(f"Docker cannot {what}: {reason}", data=data)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Tell whether this machine has refused, and not the daemon: descriptors, processes, space."""
+    # What docker-py raises about its connection is of a class of requests', or of these two.
+    plain = type(error).__module__ == "builtins" and isinstance(error, OSError)
+    return plain and not isinstance(error, (ConnectionError, TimeoutError))
 
 
 def _is_loss(error: BaseException) -> bool:
@@ -287,8 +297,17 @@ def labelled(client: Any) -> list[dict[str, Any]]:
 
 
 def remove_labelled(client: Any, container: dict[str, Any]) -> None:
-    """Remove a container with what was made for it on this machine."""
-    client.api.remove_container(container["Id"], force=True, v=True)
+    """Remove a container with what was made for it on this machine.
+
+    One that is gone, or that somebody else is removing, is as good as removed: a guardian, or a
+    new owner, may be at it as well.
+    """
+    try:
+        client.api.remove_container(container["Id"], force=True, v=True)
+    except Exception as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            raise
     for mount in container.get("Mounts", ()):
         if mount.get("Destination") == MOUNT_POINT:
             remove_mount(os.path.dirname(mount["Source"]))

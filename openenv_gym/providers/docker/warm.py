@@ -78,7 +78,8 @@ class WarmPool:
         self._size = size
         self._make = make
         self._owner_pid = os.getpid()
-        self._lock = threading.Lock()
+        # Reentrant: the garbage collector may run a finalizer, which stops, in any line of ours.
+        self._lock = threading.RLock()
         self._idle: dict[ServerTarget, list[DockerServer]] = {}
         self._coming: dict[ServerTarget, int] = {}
         self._closed = False
@@ -162,7 +163,7 @@ class WarmPool:
 
     def after_fork(self) -> None:
         """In a forked child: what is ready is the parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._idle.clear()
         self._coming.clear()
         self._owner_pid = os.getpid()

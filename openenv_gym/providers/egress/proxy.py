@@ -16,9 +16,10 @@ import os
 import re
 import socket
 import sys
+import time
 
 
-__all__ = ["Refusal", "allowed_addresses", "main", "read_target"]
+__all__ = ["Refusal", "allowed_addresses", "is_public", "main", "read_target"]
 
 _MAX_HEAD_BYTES = 8192
 _HEAD_S = 10.0
@@ -29,6 +30,8 @@ _CHUNK_BYTES = 1 << 16
 
 _CONNECT = re.compile(rb"CONNECT ([A-Za-z0-9._\[\]:-]{1,300}):([0-9]{1,5}) HTTP/1\.[01]\r?\n")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_GIVEN_OUT = ipaddress.ip_network("2000::/3")
+"""All that is global unicast of IPv6, by IANA's registry; `ipaddress` takes it to be far more."""
 
 
 class Refusal(Exception):
@@ -84,7 +87,7 @@ def allowed_addresses(host: str, port: int, hosts: frozenset[str]) -> list[str]:
     except OSError as error:
         raise Refusal("502 Bad Gateway", f"{host} has no address: {error}") from error
     addresses = [str(entry[4][0]) for entry in found]
-    public = [address for address in dict.fromkeys(addresses) if _is_public(address)]
+    public = [address for address in dict.fromkeys(addresses) if is_public(address)]
     if not public:
         raise Refusal(
             "403 Forbidden",
@@ -100,7 +103,8 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _is_public(text: str) -> bool:
+def is_public(text: str) -> bool:
+    """Tell whether an address leads to the public internet, and nowhere nearer."""
     address = _address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         # An address inside another one is what is reached.
@@ -108,8 +112,9 @@ def _is_public(text: str) -> bool:
         if address in _NAT64:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
-            return _is_public(str(inner))
-        if address.teredo is not None:
+            return is_public(str(inner))
+        # What is not given out may be anybody's own: translators to IPv4, networks of old.
+        if address not in _GIVEN_OUT or address.teredo is not None:
             return False
     return address is not None and address.is_global and not address.is_multicast
 
@@ -141,9 +146,8 @@ class _Proxy:
             await asyncio.wait_for(writer.drain(), _HEAD_S)
             return
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        ways = [_copy(reader, theirs_out), _copy(theirs_in, writer)]
         try:
-            await asyncio.gather(*ways)
+            await _Tunnel((reader, theirs_out), (theirs_in, writer)).run()
         finally:
             theirs_out.close()
 
@@ -166,13 +170,41 @@ class _Proxy:
         raise Refusal("502 Bad Gateway", f"{host}:{port} cannot be reached: {last}")
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, until it ends or nothing comes any more."""
-    while data := await asyncio.wait_for(reader.read(_CHUNK_BYTES), _IDLE_S):
-        writer.write(data)
-        await asyncio.wait_for(writer.drain(), _IDLE_S)
-    with contextlib.suppress(OSError):
-        writer.write_eof()
+class _Tunnel:
+    """Passes on what comes in both directions, until both end or neither has anything any more.
+
+    One alone may be silent for as long as it likes: who downloads says nothing.
+
+    Args:
+        ways: Where each begins and ends.
+    """
+
+    def __init__(self, *ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+        self._ways = ways
+        self._moved_s = time.monotonic()
+
+    async def run(self) -> None:
+        """Run until the end; whatever one of the sides breaks off with is raised."""
+        going = {asyncio.ensure_future(self._copy(*way)) for way in self._ways}
+        try:
+            while going and (left_s := self._moved_s + _IDLE_S - time.monotonic()) > 0:
+                done, going = await asyncio.wait(
+                    going, timeout=left_s, return_when=asyncio.FIRST_EXCEPTION
+                )
+                for each in done:
+                    each.result()
+        finally:
+            for each in going:
+                each.cancel()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_CHUNK_BYTES):
+            self._moved_s = time.monotonic()
+            writer.write(data)
+            await writer.drain()
+            self._moved_s = time.monotonic()
+        with contextlib.suppress(OSError):
+            writer.write_eof()
 
 
 async def _run(listener: socket.socket, hosts: frozenset[str]) -> None:

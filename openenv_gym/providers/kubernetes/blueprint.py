@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from openenv_gym import errors
 from openenv_gym.providers.base import ServerTarget
+from openenv_gym.providers.egress.proxy import is_public
 from openenv_gym.providers.sandbox import Mount, Network, Sandbox
 
 
@@ -157,7 +158,7 @@ def resolve_peers(network: Network) -> tuple[Peer, ...]:
                 field="network",
             ) from error
         addresses = sorted({str(each[4][0]) for each in found})
-        if inner := [each for each in addresses if not ipaddress.ip_address(each).is_global]:
+        if inner := [each for each in addresses if not is_public(each)]:
             raise errors.InvalidOptionError(
                 f"network names {entry!r}, which leads to {inner[0]}: no public address.",
                 field="network",

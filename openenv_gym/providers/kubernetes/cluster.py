@@ -61,9 +61,13 @@ class ClusterChoice:
     def of(
         cls, config_file: str | None, context: str | None, namespace: str | None
     ) -> ClusterChoice:
-        """Return the choice with what the environment says now: it may say something else later."""
-        config_file = config_file or os.environ.get("KUBECONFIG") or None
-        return cls(config_file, context, namespace)
+        """Return the choice with what the environment says now: it may say something else later.
+
+        Paths are made absolute, since others follow them: the guardian, which is at the root.
+        """
+        listed = (config_file or os.environ.get("KUBECONFIG") or "").split(os.pathsep)
+        paths = [os.path.abspath(os.path.expanduser(path)) for path in listed if path]
+        return cls(os.pathsep.join(paths) or None, context, namespace)
 
 
 class Cluster:

@@ -81,7 +81,8 @@ class SwarmProvider:
     ) -> None:
         check_option("image", image, "the name of an image", image is None or is_text(image))
         check_option("build", build, f"one of {', '.join(BUILD_CHOICES)}", build in BUILD_CHOICES)
-        good = not is_text(constraints) and all(map(is_text, constraints))
+        # A list and nothing that could be walked through only once, or in any order.
+        good = isinstance(constraints, (list, tuple)) and all(map(is_text, constraints))
         check_option("constraints", constraints, 'a list such as ["node.role==worker"]', good)
         check_option("drain_s", drain_s, f"seconds from 0 to {_MAX_DRAIN_S:g}", _is_drain(drain_s))
         self._workers = check_workers(workers)

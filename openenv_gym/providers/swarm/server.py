@@ -91,7 +91,12 @@ class SwarmServer:
             if taken is not None:
                 self._task_id = taken[0].id
                 return taken
-            failed = [task for task in tasks if task.failed and task.id not in known]
+            failed = [
+                task
+                for task in tasks
+                # One that served, and failed others meanwhile, says nothing about the next one.
+                if task.failed and task.id not in known and not self._service.was_used(task)
+            ]
             if len(failed) >= _FAILURES:
                 raise self._failure("Its tasks end before they serve", failed[0])
             waiting = [task for task in tasks if task.state == "pending" and task.error]

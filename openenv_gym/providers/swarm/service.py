@@ -75,15 +75,20 @@ class Service:
 
     def _create(self, replicas: int) -> None:
         api, labels = self._client.api, self.plan.labels()
-        secret = api.create_secret(self.name, self.token.encode(), labels=labels)
-        api.create_service(
-            self.plan.task({"id": secret["ID"], "name": self.name}),
-            name=self.name,
-            labels=labels,
-            mode={"Replicated": {"Replicas": replicas}},
-            endpoint_spec=self.plan.endpoint(),
-            update_config=self.plan.update(),
-        )
+        try:
+            secret = api.create_secret(self.name, self.token.encode(), labels=labels)
+            api.create_service(
+                self.plan.task({"id": secret["ID"], "name": self.name}),
+                name=self.name,
+                labels=labels,
+                mode={"Replicated": {"Replicas": replicas}},
+                endpoint_spec=self.plan.endpoint(),
+                update_config=self.plan.update(),
+            )
+        except BaseException:
+            # Others have a seat as well, and make it anew: half of it must not be in their way.
+            remove_service(self._client, self.name)
+            raise
         self._replicas = replicas
 
     def _scale(self, replicas: int) -> None:
@@ -138,6 +143,10 @@ class Service:
             used = task.id in self._used
             self._used.add(task.id)
             return task, used
+
+    def was_used(self, task: Task) -> bool:
+        """Tell whether somebody has or had a task."""
+        return task.id in self._used
 
     def give_back(self, task_id: str, *, spoilt: bool = False) -> None:
         """Let others have a task.

@@ -49,14 +49,14 @@ class UvProvider:
         self,
         source: str | os.PathLike[str] | None = None,
         *,
-        python: str | None = None,
+        python: str | os.PathLike[str] | None = None,
         workers: int = 1,
         **sandbox: Any,
     ) -> None:
         _check_text("source", source)
         _check_text("python", python)
         self._source = source
-        self._python = python
+        self._python = None if python is None else os.fspath(python)
         self._workers = check_workers(workers)
         self._sandbox = Sandbox.of(**sandbox)
         self._sandbox.refuse_unhonoured(self.name, self.honours)

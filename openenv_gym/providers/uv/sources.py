@@ -19,7 +19,7 @@ from openenv_gym import errors
 __all__ = ["Source", "copy_folder", "source_of"]
 
 _GIT = re.compile(
-    r"(?P<place>git\+(https?|ssh|git|file)://[^@\s#]*(@[^@\s#:]+[:/][^@\s#]+)?)"
+    r"(?P<place>git\+(https?|ssh|git|file)://([^@/\s#]+@)?[^@\s#]+)"
     r"(@(?P<revision>[^@\s#]+))?(?P<fragment>#\S+)?"
 )
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -77,10 +77,11 @@ def source_of(package: str, source: str | os.PathLike[str] | None) -> Source:
 
 
 def copy_folder(folder: Path, target: Path) -> None:
-    """Copy what a distribution is built from."""
-    shutil.copytree(
-        folder, target, ignore=shutil.ignore_patterns(*_IGNORED, "*.egg-info"), symlinks=False
-    )
+    """Copy what a distribution is built from: just what the digest is of."""
+    for path in _files(folder):
+        place = target / path.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, place)
 
 
 def _of_folder(package: str, folder: Path) -> Source:
@@ -99,14 +100,25 @@ def _of_requirements(package: str, *requirements: str) -> Source:
 
 
 def _files(folder: Path) -> Iterable[Path]:
-    for directory, directories, names in os.walk(folder):
+    # What a link leads to is installed, too. One that leads nowhere is an editor's, for instance.
+    for directory, directories, names in os.walk(folder, followlinks=True):
         directories[:] = sorted(
-            name for name in directories if name not in _IGNORED and not name.endswith(".egg-info")
+            name
+            for name in directories
+            if name not in _IGNORED
+            and not name.endswith(".egg-info")
+            and not _leads_back(Path(directory), name)
         )
         for name in sorted(names):
             path = Path(directory, name)
             if path.is_file():
                 yield path
+
+
+def _leads_back(directory: Path, name: str) -> bool:
+    """Tell whether a directory is a link to what it is in, where nobody would ever get through."""
+    path = directory / name
+    return path.is_symlink() and directory.resolve().is_relative_to(path.resolve())
 
 
 def _installed_folder(top: str) -> Path:
@@ -143,7 +155,7 @@ def _of_git(package: str, url: str) -> Source:
 def _commit_of(repository: str, revision: str) -> str:
     try:
         done = subprocess.run(
-            ["git", "ls-remote", "--", repository, revision],
+            ["git", "ls-remote", "--", repository, revision, f"{revision}^{{}}"],
             capture_output=True,
             timeout=_GIT_S,
             text=True,
@@ -157,7 +169,12 @@ def _commit_of(repository: str, revision: str) -> str:
         raise errors.ServerStartError(
             f"git did not answer within {_GIT_S:.0f} s about {repository}.", field="source"
         ) from error
-    commit = done.stdout.split("\t")[0].strip()
+    # It tells of `old/main` as well where `main` is asked for.
+    told = (line.partition("\t") for line in done.stdout.splitlines())
+    commits = {name: commit for commit, _, name in told}
+    heads, tags = f"refs/heads/{revision}", f"refs/tags/{revision}"
+    names = (revision, heads, f"{tags}^{{}}", tags)
+    commit = next((commits[name] for name in names if name in commits), "")
     if done.returncode != 0 or _COMMIT.fullmatch(commit) is None:
         raise errors.ServerStartError(
             f"git finds no {revision} in {repository}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import socket
@@ -50,6 +51,7 @@ class Attendants(Staff):
         self._idle_s = float(options.limits["idle_timeout_s"]) + _SLACK_S
         self._lines = HangUps(self._selector)
         self._gone = Figures()
+        self._known = Figures()
 
     def take(self) -> Figures:
         """Return the sum of what all processes have said of themselves, past and present."""
@@ -62,10 +64,10 @@ class Attendants(Staff):
             made.put(total)
 
         self._do(add_up)
-        try:
-            return made.get(timeout=_ANSWER_S)
-        except queue.Empty:
-            return self._gone.copy()
+        # Where our thread has no time: what is counted must never become less.
+        with contextlib.suppress(queue.Empty):
+            self._known = made.get(timeout=_ANSWER_S)
+        return self._known.copy()
 
     def _forget(self, worker: Worker) -> None:
         _merge(self._gone, worker)

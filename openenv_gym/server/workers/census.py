@@ -105,7 +105,10 @@ def _read_answer(sock: socket.socket, path: str, end_s: float) -> dict[str, Any]
     head, _, content = received.partition(b"\r\n\r\n")
     if f" {HTTPStatus.OK.value} ".encode() not in head.partition(b"\r\n")[0]:
         raise errors.TransportError(f"No worker answers {path}.")
-    answer = json.loads(content)
+    try:
+        answer = json.loads(content)
+    except RecursionError:  # as deep as that answers somebody who means harm
+        answer = None
     if not isinstance(answer, dict):
         raise errors.TransportError(f"A worker answered no map on {path}.")
     return answer

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from openenv_gym.server.process import bootstrap
+from openenv_gym.server.process import bootstrap, signal_name
 from openenv_gym.server.workers.isolation import Slot
 from openenv_gym.server.workers.ledger import Ledger, make_ledger
 from openenv_gym.server.workers.options import WorkerOptions
@@ -102,7 +102,7 @@ class Worker:
     def how_it_ended(self) -> str:
         """Say it in words."""
         code = self.process.wait()
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        return f"was killed by {signal_name(-code)}" if code < 0 else f"ended with {code}"
 
     def close(self) -> None:
         """Close what we hold of it."""

@@ -30,12 +30,15 @@ _START_S = 120.0
 _VISIT_S = 30.0
 _LIST_S = 2.0
 _MAX_NAME = 100
+_MAX_NUMBER = 1 << 63
 _LISTED: dict[str, Any] = {
     "session": str,
     "peer": str,
+    "connected": bool,
     "environment": str,
     "num_envs": (int, type(None)),
     "steps": int,
+    "idle_s": (int, float),
     "watchable": bool,
     "watchers": int,
 }
@@ -203,12 +206,21 @@ def _own(number: int, answer: dict[str, Any]) -> list[dict[str, Any]]:
     """
     listed = answer.get("sessions")
     return [
-        {**each, "environment": errors.printable(each["environment"])[:_MAX_NAME]}
+        {key: _bounded(each[key]) for key in _LISTED}
         for each in (listed if isinstance(listed, list) else ())
         if isinstance(each, dict)
         and all(isinstance(each.get(key), kind) for key, kind in _LISTED.items())
         and each["session"].startswith(f"{number}-")
     ]
+
+
+def _bounded(value: Any) -> Any:
+    """Return what may stand in a list that others read, whoever said it."""
+    if isinstance(value, str):
+        return errors.printable(value)[:_MAX_NAME]
+    if isinstance(value, (int, float)):
+        return value if 0 <= value < _MAX_NUMBER else 0  # NaN is no JSON, either
+    return value
 
 
 def _make_nothing() -> Any:

@@ -223,6 +223,12 @@ def test_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"network": ["api.example.com:443"]}, "network"),
         ({"runtime": "runsc"}, "runtime"),
         ({"snapshot": "x", "image": "y"}, "snapshot"),
+        ({"snapshot": ""}, "snapshot"),
+        ({"image": ""}, "image"),
+        ({"image": Path("echo")}, "image"),
+        ({"api_url": 5}, "api_url"),
+        ({"api_key": b"secret"}, "api_key"),
+        ({"region": ["eu"]}, "region"),
         ({"snapshot": "x", "resources": {"cpus": 1}}, "resources"),
         ({"auto_stop_minutes": 0}, "auto_stop_minutes"),
         ({"workers": 0}, "workers"),
@@ -232,6 +238,7 @@ def test_what_cannot_be_honoured_is_refused(options: dict[str, Any], field: str)
     with pytest.raises(errors.InvalidOptionError) as caught:
         DaytonaProvider(**options)
     assert caught.value.field == field
+    assert "secret" not in str(caught.value)
 
 
 def test_an_image_must_be_named(service: FakeDaytona) -> None:

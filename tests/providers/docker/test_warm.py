@@ -8,7 +8,8 @@ import gc
 import pickle
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -192,6 +193,64 @@ def test_waiting_for_a_place_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.container
+class _Collecting(ServerTarget):
+    """Has the garbage collector run where it is looked up."""
+
+    def __hash__(self) -> int:
+        gc.collect()
+        return hash(self.package)
+
+
+def _drop(finalizer: Callable[[], Any]) -> None:
+    """Leave garbage, whose collection calls something."""
+
+    class Owner:
+        pass
+
+    owner: Any = Owner()
+    owner.itself = owner
+    weakref.finalize(owner, finalizer)
+
+
+def _ends(work: Callable[[], Any]) -> bool:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(10)
+    return not thread.is_alive()
+
+
+def test_an_environment_is_collected_while_another_is_made(make: _Maker) -> None:
+    pool = WarmPool(2, make)  # which nobody closes: where this fails, nobody could
+    target = _Collecting("echo_env", resets_fully=True)
+    _drop(pool.take(target).stop)
+    assert _ends(lambda: pool.take(target))
+    _drop(pool.take(target).stop)
+    assert _ends(lambda: pool.fill(target))
+
+
+def test_a_container_is_removed_by_the_collector_while_another_is_created(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Places(dict[Any, Any]):
+        def setdefault(self, *arguments: Any) -> Any:
+            gc.collect()
+            return super().setdefault(*arguments)
+
+    monkeypatch.setattr(admission, "_places", Places())
+    removed = []
+
+    def remove() -> None:
+        with removing("daemon", 2):
+            removed.append(1)
+
+    def create() -> None:
+        with creating("daemon", 2):
+            pass
+
+    _drop(remove)
+    assert _ends(create) and removed == [1]
+
+
 def test_real_containers(docker: Any) -> None:
     image("echo_env")
     provider = DockerProvider(build="never", warm=1)

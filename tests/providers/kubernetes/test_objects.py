@@ -7,11 +7,14 @@ policy/v1; so here their form is checked.
 from __future__ import annotations
 
 import datetime
+import json
+import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import gymnasium
 import pytest
@@ -20,6 +23,8 @@ from openenv_gym import errors
 from openenv_gym.providers import Mount, Resources, ServerTarget
 from openenv_gym.providers.kubernetes import KubernetesProvider, blueprint, lease, objects
 from openenv_gym.providers.kubernetes.blueprint import Blueprint
+from openenv_gym.providers.kubernetes.cluster import Cluster, ClusterChoice
+from openenv_gym.providers.kubernetes.fleet import Fleet
 from tests.support.serving import serving
 
 
@@ -154,8 +159,9 @@ def test_names_are_looked_up_once_and_told_to_the_pod(monkeypatch: pytest.Monkey
     assert spec["hostAliases"] == [{"ip": "8.8.8.8", "hostnames": ["example.org"]}]
 
 
-def test_a_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+@pytest.mark.parametrize("address", ["169.254.169.254", "224.0.0.1", "64:ff9b::a00:1", "fec0::2"])
+def test_a_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80))]
     monkeypatch.setattr(blueprint.socket, "getaddrinfo", lambda *args, **kwargs: found)
     with pytest.raises(errors.InvalidOptionError, match="no public address") as caught:
         KubernetesProvider(network=["metadata.example:80"])
@@ -209,6 +215,34 @@ def test_without_a_cluster_the_error_says_what_to_do(
     with pytest.raises(errors.ProviderUnavailableError, match="Nothing says which") as caught:
         KubernetesProvider().start(ServerTarget("echo_env"))
     assert "KUBECONFIG" in str(caught.value.hint)
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: a, context: {cluster: a, user: a, namespace: here}}]
+users: [{name: a, user: {}}]
+current-context: a
+"""
+
+
+def test_a_relative_path_is_followed_from_wherever_the_guardian_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text(KUBECONFIG)
+    (tmp_path / "more").write_text(KUBECONFIG)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", f"config{os.pathsep}more")
+    choices = [ClusterChoice.of(path, None, None) for path in (None, "more")]
+    fleet = Fleet(cast("Any", SimpleNamespace(choice=choices[0])), blueprint_of())
+    told = json.loads(json.loads(fleet._watched.partition(":")[2])[-1])
+    monkeypatch.chdir("/")
+    assert told[0] == choices[0].config_file
+    for choice in choices:
+        with pytest.raises(errors.ProviderUnavailableError, match="http://127.0.0.1:1") as caught:
+            Cluster(choice)
+        assert caught.value.data["namespace"] == "here"
 
 
 # -- readiness ----------------------------------------------------------------------------------

@@ -145,3 +145,9 @@ def test_dependencies_that_cannot_be_met(tmp_path: Path, cache: Path) -> None:
 def test_a_python_that_is_not_here(cache: Path) -> None:
     with pytest.raises(errors.ProviderUnavailableError, match="Python 3.99"):
         UvProvider(python="3.99").start(ServerTarget("echo_env"))
+
+
+def test_a_python_that_is_named_by_a_path(tmp_path: Path, cache: Path) -> None:
+    nowhere = tmp_path / "bin" / "python"
+    with pytest.raises(errors.ProviderUnavailableError, match=str(nowhere)):
+        UvProvider(python=nowhere).start(ServerTarget("echo_env"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import signal
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,16 +56,17 @@ result = ran_away.pid, stayed.pid, os.environ["TMPDIR"]
 """
 
 
-@pytest.mark.parametrize("end", ["close", "exit", "kill"])
-def test_nothing_of_a_session_is_left(serve: Serve, end: str) -> None:
+# Signals from 35 to 63 have no name of their own.
+@pytest.mark.parametrize("end", ["close", "exit", signal.SIGKILL, 40])
+def test_nothing_of_a_session_is_left(serve: Serve, end: str | int) -> None:
     command = serve("--isolate-sessions", "--capacity", "2")
     other, _ = command.open()
     connection, pid = command.open()
     ran_away, stayed, place = run(connection, _LEAVE)
     if end == "close":
         connection.close()
-    elif end == "kill":
-        os.kill(pid, signal.SIGKILL)
+    elif isinstance(end, int):
+        os.kill(pid, end)
     else:
         with pytest.raises(errors.SessionLostError):
             run(connection, "os._exit(1)")
@@ -150,3 +153,48 @@ def test_figures_of_sessions_are_added_up(serve: Serve) -> None:
 
 def _is(figure: Callable[[], float], value: float) -> bool:
     return figure() == value
+
+
+_LIE = """
+import json, types
+import openenv_gym.server.http_messages as messages
+told = {}
+def dumps(data, **options):
+    told.update(data)
+    said = {text}
+    return said if isinstance(said, str) else json.dumps(data)
+messages.json = types.SimpleNamespace(dumps=dumps)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'[' * 200_000",
+        "'{'",
+        "'9' * 5_000",
+        "[each.update(idle_s=float('nan'), steps=-1, watchers=10**30) for each in told['sessions']]",
+        "[each.update(peer='\\x1b[2J' * 1000, more='x' * 100_000) for each in told['sessions']]",
+    ],
+    ids=["deep", "broken", "a number", "numbers", "texts"],
+)
+def test_one_that_lies_about_itself_leaves_the_list_to_others(serve: Serve, text: str) -> None:
+    command = serve("--isolate-sessions")
+    opened = [command.open()[0] for _ in range(2)]
+    run(opened[1], _LIE.replace("{text}", text))
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    with urllib.request.urlopen(f"{command.url}/sessions", timeout=30) as answer:
+        content = answer.read()
+    listed = {
+        each["session"]: each for each in json.loads(content, parse_constant=refuse)["sessions"]
+    }
+    assert listed[opened[0].session_name]["environment"] == "World"
+    lies = listed.get(opened[1].session_name)
+    if "told" in text:
+        assert lies is not None and lies.keys() == listed[opened[0].session_name].keys()
+    else:
+        assert lies is None
+    assert b"\x1b" not in content and b"u001b" not in content and len(content) < 2000

@@ -6,11 +6,15 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from openenv_gym.server.figures import Figures
+from openenv_gym.server.workers import WorkerOptions, attendants
 from openenv_gym.server.workers import ledger as ledgers
+from openenv_gym.server.workers.attendants import Attendants
 from openenv_gym.server.workers.ledger import Ledger, make_ledger
 
 
@@ -63,3 +67,19 @@ def test_its_size_is_what_it_is(ledger: Ledger) -> None:
             os.ftruncate(ledger.fd, size)
     with pytest.raises(PermissionError):
         os.pwrite(ledger.fd, b"x", ledgers._SIZE_BYTES)
+
+
+def test_what_is_counted_never_becomes_less(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendants, "_ANSWER_S", 0.2)
+    staff = Attendants(WorkerOptions("gymnasium"), lambda peer: None, cast("Any", None))
+    staff._workers[1] = cast("Any", SimpleNamespace(ledger=ledger))
+    ledger.write(figures(3, at_capacity=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(staff, "_do", lambda job: job())  # its thread has time at once
+        assert sum(staff.take().steps.counts) == 3
+    found = staff.take()  # and now it has none
+    assert sum(found.steps.counts) == 3 and found.errors == {"at_capacity": 1}
+    found.errors.clear()  # which is the caller's
+    assert staff.take().errors == {"at_capacity": 1}

@@ -1,0 +1,92 @@
+"""What a provider makes of refusals, on a daemon that is made up: no real one is needed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from openenv_gym import errors
+from openenv_gym.providers import DockerProvider, ServerTarget
+from openenv_gym.providers.docker import container, provider
+from openenv_gym.providers.docker.container import DockerServer, Reach
+from openenv_gym.providers.docker.daemon import MOUNT_POINT, OWNER_LABEL, explain
+from openenv_gym.providers.docker.hardening import ContainerLimits
+from openenv_gym.providers.guardian import make_mount
+from openenv_gym.providers.inventory import Item
+
+
+ITEM = Item("docker", "container", "abc")
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Path:
+    return Path(make_mount(str(tmp_path / "openenv-0")))
+
+
+@pytest.fixture
+def refuse(mount: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Have the daemon list a container, and refuse to remove it with a status."""
+    docker_errors = pytest.importorskip("docker.errors")
+
+    def refuse_with(status: int) -> None:
+        def remove_container(*_: Any, **__: Any) -> None:
+            response = SimpleNamespace(status_code=status)
+            raise docker_errors.APIError("no", response, explanation="not now")
+
+        mounts = [{"Destination": MOUNT_POINT, "Source": str(mount)}]
+        container = {"Id": "abcdef", "Labels": {OWNER_LABEL: "1:1:here"}, "Mounts": mounts}
+        api = SimpleNamespace(containers=lambda **_: [container], remove_container=remove_container)
+        client = SimpleNamespace(api=api)
+        monkeypatch.setattr(provider, "connect_daemon", lambda **_: client)
+
+    return refuse_with
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_container_that_somebody_else_removes_is_removed(
+    refuse: Any, mount: Path, status: int
+) -> None:
+    refuse(status)
+    DockerProvider().remove(ITEM)
+    assert not mount.parent.exists()
+
+
+def test_a_daemon_that_refuses_is_told(refuse: Any, mount: Path) -> None:
+    refuse(500)
+    with pytest.raises(errors.ProviderError, match="remove the container abc: not now"):
+        DockerProvider().remove(ITEM)
+    assert mount.exists()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EACCES])
+def test_what_this_machine_refuses_is_not_the_daemons_fault(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    docker_errors = pytest.importorskip("docker.errors")
+
+    def refuse(outer: str) -> str:
+        raise OSError(number, os.strerror(number), outer)
+
+    def is_not_there(*_: Any, **__: Any) -> None:
+        raise docker_errors.NotFound("no", SimpleNamespace(status_code=404))
+
+    monkeypatch.setattr(container, "make_mount", refuse)
+    monkeypatch.setattr(container, "_TRIES", 1)
+    client = SimpleNamespace(api=SimpleNamespace(remove_container=is_not_there))
+    target = ServerTarget("echo_env")
+    with pytest.raises(errors.ServerStartError) as caught:
+        DockerServer(client, target, "echo:1", ContainerLimits(), Reach.SOCKET)
+    assert type(caught.value) is errors.ServerStartError
+    assert str(caught.value).startswith("Cannot start a container of echo:1: ")
+    assert os.strerror(number) in str(caught.value)
+
+
+def test_a_daemon_that_hangs_up_is_gone() -> None:
+    for error in (BrokenPipeError(errno.EPIPE, "gone"), TimeoutError("nothing came")):
+        found = explain(error, "start a container", "echo:1")
+        assert type(found) is errors.ProviderUnavailableError
