@@ -130,6 +130,7 @@ def _make_client(docker: Any, address: str, timeout_s: float) -> Any:
     # `from_env` also reads what says how to reach a daemon over TLS.
     environment = {**os.environ, "DOCKER_HOST": address}
     client = docker.from_env(timeout=timeout_s, environment=environment, max_pool_size=_CONNECTIONS)
+    client.openenv_address = address
     _share_connections(client.api)
     return client
 
@@ -158,7 +159,8 @@ def watching(client: Any) -> Any:
     if not hasattr(client, "openenv_watching"):
         import docker
 
-        client.openenv_watching = _make_client(docker, daemon_address(), _WATCH_S)
+        # Not where the environment says now that a daemon is: that may be another one.
+        client.openenv_watching = _make_client(docker, client.openenv_address, _WATCH_S)
     return client.openenv_watching
 
 
