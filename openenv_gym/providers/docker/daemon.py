@@ -49,7 +49,11 @@ _client: tuple[tuple[int, str], Any] | None = None
 
 
 def daemon_address() -> str:
-    """Return where the daemon is: what ``DOCKER_HOST``, or the `docker` command's context, says."""
+    """Return where the daemon is: what ``DOCKER_HOST``, or the `docker` command's context, says.
+
+    Raises:
+        ProviderUnavailableError: ``DOCKER_CONTEXT`` names a context that is not there.
+    """
     if host := os.environ.get("DOCKER_HOST"):
         return host
     return _context_address() or _DEFAULT
@@ -61,19 +65,28 @@ def _context_address() -> str | None:
     It is kept in ``~/.docker``: Docker Desktop and rootless Docker choose their daemon like this.
     """
     home = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    named = os.environ.get("DOCKER_CONTEXT")
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        name = os.environ.get("DOCKER_CONTEXT")
-        if not name:
-            name = json.loads((home / "config.json").read_text())["currentContext"]
-        if name != "default":
-            directory = home / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest()
-            facts = json.loads((directory / "meta.json").read_text())
-            return str(facts["Endpoints"]["docker"]["Host"])
+        name = named or json.loads((home / "config.json").read_text())["currentContext"]
+        if name == "default":
+            return None
+        directory = home / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest()
+        facts = json.loads((directory / "meta.json").read_text())
+        return str(facts["Endpoints"]["docker"]["Host"])
+    if named:  # whoever names a daemon means no other one
+        raise errors.ProviderUnavailableError(
+            f"DOCKER_CONTEXT names {named!r:.80}, and there is no such context in {home}.",
+            hint="Name one of `docker context ls`.",
+        )
     return None
 
 
 def may_answer() -> bool:
-    """Tell whether it is worth asking for a daemon; cheap, and imports no client."""
+    """Tell whether it is worth asking for a daemon; cheap, and imports no client.
+
+    Raises:
+        ProviderUnavailableError: See `daemon_address`.
+    """
     address = daemon_address()
     return not address.startswith("unix:") or os.path.exists(socket_path(address))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import threading
@@ -16,7 +17,7 @@ from typing import Any, ClassVar
 import pytest
 
 from openenv_gym import errors
-from openenv_gym.providers import DockerProvider, ServerTarget
+from openenv_gym.providers import DockerProvider, ServerTarget, auto
 from openenv_gym.providers.docker import container, daemon, provider
 from openenv_gym.providers.docker.container import DockerServer, Reach
 from openenv_gym.providers.docker.daemon import MOUNT_POINT, OWNER_LABEL, explain
@@ -140,3 +141,21 @@ def test_a_container_is_looked_for_at_its_own_daemon(monkeypatch: pytest.MonkeyP
         assert watching.api.inspect_container("mine")["State"]["Running"]
         watching.close()
         client.close()
+
+
+def test_a_context_that_is_not_there_is_no_other_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("DOCKER_CONTEXT", "far")
+    with pytest.raises(errors.ProviderUnavailableError, match="'far'.*no such context"):
+        DockerProvider().inventory()
+    chosen, why_not = auto._docker_for(ServerTarget("echo_env"))
+    assert chosen is None and "'far'" in why_not
+    made = tmp_path / "contexts" / "meta" / hashlib.sha256(b"far").hexdigest()
+    made.mkdir(parents=True)
+    (made / "meta.json").write_text('{"Endpoints": {"docker": {"Host": "tcp://far:2376"}}}')
+    assert daemon.daemon_address() == "tcp://far:2376"
+    monkeypatch.setenv("DOCKER_CONTEXT", "default")
+    assert daemon.daemon_address() == "unix:///var/run/docker.sock"
