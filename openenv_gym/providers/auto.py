@@ -71,9 +71,12 @@ def _docker_for(target: ServerTarget) -> tuple[Provider | None, str]:
         translated,
     )
 
-    if not may_answer():
-        return None, "no Docker daemon is here."
-    address = daemon_address()
+    try:
+        if not may_answer():
+            return None, "no Docker daemon is here."
+        address = daemon_address()
+    except errors.ProviderError as error:
+        return None, str(error)
     asked_s, reason = _unusable.get(address, (-math.inf, ""))
     if time.monotonic() < asked_s + _ASK_AGAIN_S:
         return None, reason

@@ -49,7 +49,11 @@ _client: tuple[tuple[int, str], Any] | None = None
 
 
 def daemon_address() -> str:
-    """Return where the daemon is: what ``DOCKER_HOST``, or the `docker` command's context, says."""
+    """Return where the daemon is: what ``DOCKER_HOST``, or the `docker` command's context, says.
+
+    Raises:
+        ProviderUnavailableError: ``DOCKER_CONTEXT`` names a context that is not there.
+    """
     if host := os.environ.get("DOCKER_HOST"):
         return host
     return _context_address() or _DEFAULT
@@ -61,19 +65,28 @@ def _context_address() -> str | None:
     It is kept in ``~/.docker``: Docker Desktop and rootless Docker choose their daemon like this.
     """
     home = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    named = os.environ.get("DOCKER_CONTEXT")
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        name = os.environ.get("DOCKER_CONTEXT")
-        if not name:
-            name = json.loads((home / "config.json").read_text())["currentContext"]
-        if name != "default":
-            directory = home / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest()
-            facts = json.loads((directory / "meta.json").read_text())
-            return str(facts["Endpoints"]["docker"]["Host"])
+        name = named or json.loads((home / "config.json").read_text())["currentContext"]
+        if name == "default":
+            return None
+        directory = home / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest()
+        facts = json.loads((directory / "meta.json").read_text())
+        return str(facts["Endpoints"]["docker"]["Host"])
+    if named:  # whoever names a daemon means no other one
+        raise errors.ProviderUnavailableError(
+            f"DOCKER_CONTEXT names {named!r:.80}, and there is no such context in {home}.",
+            hint="Name one of `docker context ls`.",
+        )
     return None
 
 
 def may_answer() -> bool:
-    """Tell whether it is worth asking for a daemon; cheap, and imports no client."""
+    """Tell whether it is worth asking for a daemon; cheap, and imports no client.
+
+    Raises:
+        ProviderUnavailableError: See `daemon_address`.
+    """
     address = daemon_address()
     return not address.startswith("unix:") or os.path.exists(socket_path(address))
 
@@ -130,6 +143,7 @@ def _make_client(docker: Any, address: str, timeout_s: float) -> Any:
     # `from_env` also reads what says how to reach a daemon over TLS.
     environment = {**os.environ, "DOCKER_HOST": address}
     client = docker.from_env(timeout=timeout_s, environment=environment, max_pool_size=_CONNECTIONS)
+    client.openenv_address = address
     _share_connections(client.api)
     return client
 
@@ -158,7 +172,8 @@ def watching(client: Any) -> Any:
     if not hasattr(client, "openenv_watching"):
         import docker
 
-        client.openenv_watching = _make_client(docker, daemon_address(), _WATCH_S)
+        # Not where the environment says now that a daemon is: that may be another one.
+        client.openenv_watching = _make_client(docker, client.openenv_address, _WATCH_S)
     return client.openenv_watching
 
 
