@@ -217,7 +217,7 @@ class Connection(Stream):
         elif isinstance(answer, Handover):
             self._give_away(answer.request.head + reader.rest)
         elif answer is not None:
-            self.state = ConnectionState.ANSWERING
+            self._become(ConnectionState.ANSWERING)
             call = answer
             if call.route.quick:
                 self._answer(call)
@@ -288,13 +288,13 @@ class Connection(Stream):
 
     def expect_hello(self) -> None:
         """Wait for a first message."""
-        self.state = ConnectionState.HELLO
+        self._become(ConnectionState.HELLO)
         self.deadline_s = time.monotonic() + self.site.limits.handshake_timeout_s
 
     def opening(self) -> None:
         """Wait for a session."""
         self.arrived_s = self.arrived_s or time.monotonic()
-        self.state = ConnectionState.OPENING
+        self._become(ConnectionState.OPENING)
         self._reader.max_message_bytes = self.site.limits.max_frame_bytes
 
     def end_sharing(self) -> None:

@@ -111,6 +111,7 @@ class Session:
         self._figures = figures or Figures()
         self.protocol = ServerSession(limits)
         self.state = SessionState.DETACHED
+        self._begun = False  # somebody has heard it
         self.last_used_s = time.monotonic()
         self._host: Host | None = host
         self._ended = ended
@@ -149,6 +150,7 @@ class Session:
         with self._lock:
             self._connection = connection
             self.state = SessionState.ATTACHED
+            self._begun = True
             if welcome:
                 connection.send_packet(welcome)
 
@@ -194,7 +196,7 @@ class Session:
         with self._lock:
             limits = self.protocol.limits
             unused_s = now_s - self.last_used_s
-            if self._busy or self.state is SessionState.ENDED:
+            if self._busy or not self._begun or self.state is SessionState.ENDED:
                 return False
             if self.state is SessionState.DETACHED:
                 return unused_s > limits.resume_grace_s

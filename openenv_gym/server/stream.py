@@ -70,6 +70,12 @@ class Stream(ABC):
         """Return what a log says beside its text."""
         return {"peer": self.peer}
 
+    def _become(self, state: ConnectionState) -> None:
+        """Wait for something else, unless another thread has closed it meanwhile."""
+        with self._writing:
+            if self.state is not ConnectionState.CLOSED:
+                self.state = state
+
     # -- what is read and what becomes of it is the connection's business -----------------------
 
     @abstractmethod

@@ -16,7 +16,10 @@ import pytest
 from openenv_gym import errors
 from openenv_gym.protocol.limits import Limits
 from openenv_gym.server import Server, create_app, load_app
+from openenv_gym.server.connection import Connection
+from openenv_gym.server.host import EnvironmentHost
 from openenv_gym.server.poller import SelectorPoller
+from openenv_gym.server.session import Session
 from tests.server.conftest import Site
 from tests.support.waiting import eventually
 from tests.support.worlds import BlockingEnv, CountingEnv
@@ -80,6 +83,47 @@ def test_idle_and_detached_sessions_end(site: Site) -> None:
     leaving.close()
     assert closed.wait(60)  # detached
     assert eventually(lambda: len(server.sessions) == 0)
+
+
+def test_a_session_that_nobody_has_heard_yet_does_not_expire() -> None:
+    class Deaf:
+        congested = False
+
+        def send_packet(self, parts: Any) -> None: ...
+        def finish(self) -> None: ...
+        def fence(self) -> None: ...
+
+    session = Session(
+        Limits(resume_grace_s=0.1),
+        EnvironmentHost(CountingEnv()),
+        ended=lambda session: None,
+        max_reply_bytes=1 << 20,
+    )
+    later_s = time.monotonic() + 100
+    assert not session.expired(later_s)
+    connection = Deaf()
+    session.attach(connection, [])
+    session.detach(connection)
+    assert session.expired(later_s)
+
+
+def test_a_client_that_is_dropped_while_it_shakes_hands_takes_no_place(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    upgrade = Connection._upgrade
+
+    def late(connection: Connection, *args: Any) -> None:
+        connection._drop()  # as another thread does when the time is over
+        upgrade(connection, *args)
+
+    server = site.start(capacity=1)
+    monkeypatch.setattr(Connection, "_upgrade", late)
+    head = b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    key = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    for _ in range(3):
+        assert site.raw(head + key) == b""
+    assert eventually(lambda: not server._connections and not server.sessions.taken)
+    assert "Unexpected failure" not in caplog.text
 
 
 def test_drain_lets_sessions_finish_and_opens_none(site: Site) -> None:

@@ -113,7 +113,9 @@ class Command:
 
     def connect(self, options: dict[str, Any] | None = None, **kwargs: Any) -> Connection:
         connection = Connection(
-            UnixAddress(self.path), options or {}, **{"timeout_s": 30.0, **kwargs}
+            UnixAddress(self.path),
+            options or {},
+            **{"timeout_s": 60.0, "connect_timeout_s": 60.0, **kwargs},
         )
         self._connections.append(connection)
         return connection
@@ -126,7 +128,7 @@ class Command:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def close(self) -> None:
         for connection in self._connections:
@@ -134,7 +136,7 @@ class Command:
         workers = children(self.process.pid)
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(60)
         self._log.close()
         assert eventually(lambda: not any(is_alive(pid) for pid in workers))
 

@@ -19,7 +19,7 @@ def test_a_peer_has_its_share(serve: Serve, how: list[str]) -> None:
 
     def connects() -> bool:
         try:
-            held.append(Connection(address, {}, timeout_s=30))
+            held.append(Connection(address, {}, timeout_s=60))
         except errors.CapacityError as error:
             assert error.data["max_sessions_per_peer"] == 2
             return False
