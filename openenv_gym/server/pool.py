@@ -145,7 +145,10 @@ class Pool:
                 self._deferred.append(work)
                 return
             self._running += 1
-        self._spawn(work)
+        try:
+            self._spawn(work)
+        except RuntimeError:  # the system gives no thread
+            self._run(work)
 
     def _run(self, work: Callable[[], None]) -> None:
         """Run work, then what had to wait for a thread; nothing that it raises ends a thread."""
@@ -281,7 +284,11 @@ class Pool:
                         self._leaders = max(self._leaders, wanted)
                 tick_s = _STUCK_S if calm or missing else min(2 * tick_s, _MAX_TICK_S)
                 for _ in range(spawned):
-                    self._spawn()
+                    try:
+                        self._spawn()
+                    except RuntimeError:  # the system gives no thread now, but may later
+                        tick_s = _MAX_TICK_S
+                        break
                 if calm or (stuck and not called and not spawned):
                     self._attention.clear()
             now_s = time.monotonic()
