@@ -12,9 +12,11 @@ import pytest
 
 from openenv_gym.client import UnixAddress
 from openenv_gym.providers.thread import ThreadServer
+from openenv_gym.server import Server, create_app
 from tests.client.scripted import Script
 from tests.support.blocking import blocking
 from tests.support.cutting import CuttingAddress
+from tests.support.worlds import BlockingEnv
 
 
 __all__ = ["blocking"]
@@ -48,6 +50,15 @@ def fake(tmp_path: Path) -> Iterator[Callable[[Script], UnixAddress]]:
     listener.close()
     for thread in threads:
         thread.join(10)
+
+
+@pytest.fixture
+def slow_server(blocking: type[BlockingEnv]) -> Iterator[ThreadServer]:
+    """A server whose steps end when `blocking` lets them."""
+    running = ThreadServer(Server(create_app(blocking)))
+    yield running
+    blocking.gate.set()
+    running.stop()
 
 
 @pytest.fixture

@@ -35,15 +35,6 @@ def server() -> Iterator[ThreadServer]:
     running.stop()
 
 
-@pytest.fixture
-def slow_server(blocking: type[BlockingEnv]) -> Iterator[ThreadServer]:
-    """A server whose steps end when `blocking` lets them."""
-    running = ThreadServer(Server(create_app(blocking)))
-    yield running
-    blocking.gate.set()
-    running.stop()
-
-
 async def there(condition: Callable[[], bool]) -> None:
     """Wait for what another thread does, while the loop goes on."""
     assert await asyncio.to_thread(eventually, condition)

@@ -32,15 +32,6 @@ def server() -> Iterator[ThreadServer]:
     running.stop()
 
 
-@pytest.fixture
-def slow_server(blocking: type[BlockingEnv]) -> Iterator[ThreadServer]:
-    """A server whose steps end when `blocking` lets them."""
-    running = ThreadServer(Server(create_app(blocking)))
-    yield running
-    blocking.gate.set()
-    running.stop()
-
-
 def soon(seconds: float = 60.0) -> float:
     return time.monotonic() + seconds
 

@@ -21,15 +21,6 @@ from tests.support.worlds import BlockingEnv, CountingEnv
 
 
 @pytest.fixture
-def server(blocking: type[BlockingEnv]) -> Iterator[ThreadServer]:
-    """A server whose steps end when `blocking` lets them."""
-    running = ThreadServer(Server(create_app(blocking)))
-    yield running
-    blocking.gate.set()
-    running.stop()
-
-
-@pytest.fixture
 def on_alarm() -> Iterator[Any]:
     before = signal.getsignal(signal.SIGALRM)
     yield lambda handler: signal.signal(signal.SIGALRM, handler)
@@ -55,9 +46,9 @@ def stepping(connection: Connection) -> tuple[threading.Thread, list[Any]]:
 
 
 def test_a_child_forked_during_a_request_does_not_hang(
-    server: ThreadServer, blocking: type[BlockingEnv]
+    slow_server: ThreadServer, blocking: type[BlockingEnv]
 ) -> None:
-    connection = Connection(server.address, {})
+    connection = Connection(slow_server.address, {})
     connection.call("reset", [None, None])
     thread, outcome = stepping(connection)
     with warnings.catch_warnings():
@@ -82,9 +73,9 @@ def test_a_child_forked_during_a_request_does_not_hang(
 
 
 def test_a_signal_handler_closes_during_a_request(
-    server: ThreadServer, blocking: type[BlockingEnv], on_alarm: Any
+    slow_server: ThreadServer, blocking: type[BlockingEnv], on_alarm: Any
 ) -> None:
-    connection = Connection(server.address, {})
+    connection = Connection(slow_server.address, {})
     connection.call("reset", [None, None])
     refused: list[Any] = []
 
@@ -110,8 +101,8 @@ def test_a_signal_handler_closes_during_a_request(
     connection.close()
 
 
-def test_another_thread_closes_during_a_request(server: ThreadServer) -> None:
-    connection = Connection(server.address, {})
+def test_another_thread_closes_during_a_request(slow_server: ThreadServer) -> None:
+    connection = Connection(slow_server.address, {})
     connection.call("reset", [None, None])
     thread, outcome = stepping(connection)
     connection.close()
@@ -133,8 +124,8 @@ def test_close_waits_for_a_short_request(monkeypatch: pytest.MonkeyPatch) -> Non
     server.stop()
 
 
-def test_signals_do_not_prolong_a_time_limit(server: ThreadServer, on_alarm: Any) -> None:
-    connection = Connection(server.address, {})
+def test_signals_do_not_prolong_a_time_limit(slow_server: ThreadServer, on_alarm: Any) -> None:
+    connection = Connection(slow_server.address, {})
     connection.call("reset", [None, None])
     on_alarm(lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
